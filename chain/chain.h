@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * chain: network functions over tracked bursts, in the order the configuration lists them.
+ *
+ *   stats     per-flow counters (packets, bytes, times, TCP flags, both directions)
+ *   router    longest-prefix match (rte_lpm, rte_lpm6), TTL / hop limit, next hop
+ *   firewall  ordered 5-tuple rules (rte_acl), verdict per connection, or per packet
+ *   nat       source NAPT: RFC 3022 with RFC 4787 endpoint-independent ports, ICMP errors included
+ *   lb        stateful load balancer over a Maglev table (Eisenbud et al., NSDI 2016)
+ *
+ * Every function has two implementations with the same results: the burst one, and a plain scalar
+ * reference (`scalar` in the configuration) that tests and the ablation "burst" use.
+ *
+ * A function works per flow run where it can: what depends only on the connection or on the
+ * connection and the direction is looked up once per run.
+ *
+ * Per-connection memory of all functions is one block of chain_user_bytes() in the tracker's entry
+ * memory, each function at a fixed 8-byte aligned offset. Packets without a connection
+ * (BASE_CONN_NONE) are handled statelessly where that makes sense and passed otherwise; each
+ * function documents which.
+ *
+ * Threads: one chain per worker; route and rule tables are built per chain and read only by it.
+ * Needs the EAL for router and firewall (rte_lpm, rte_acl allocate through it).
+ *
+ *	chain_create(&chain, &config);                   // tables
+ *	tracker_config.user_bytes = chain_user_bytes(chain);
+ *	tracker_config.on_remove = chain_on_remove; ... _context = chain;
+ *	conntrack_create(&tracker, &tracker_config);
+ *	chain_attach(chain, tracker);
+ *	...
+ *	chain_translate_burst(chain, &burst);            // before tracking (nat replies)
+ *	conntrack_process_burst(tracker, &burst);
+ *	for (unsigned int i = 0; i < chain_functions_count(chain); i++)
+ *		chain_function_process(chain, i, &burst, now_ns);  // then compact the burst
+ */
+#pragma once
+
+#include "base/burst.h"
+#include "base/flow_key.h"
+#include "base/parse.h"
+#include "conntrack/conntrack.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum chain_kind {
+	CHAIN_STATS,
+	CHAIN_ROUTER,
+	CHAIN_FIREWALL,
+	CHAIN_NAT,
+	CHAIN_LB,
+	CHAIN_KINDS_COUNT
+};
+
+enum {
+	CHAIN_FUNCTIONS_MAX = 16,
+	CHAIN_BACKENDS_MAX = 1024,
+	CHAIN_COUNTERS_MAX = 24,
+	CHAIN_MESSAGE_SIZE = 256,
+	CHAIN_NAME_SIZE = 64,
+};
+
+struct chain_router_config {
+	const char *routes_file; /* NULL: generated */
+	uint32_t routes_count;   /* generated, default 200, both families, plus default routes */
+	uint64_t seed;
+	bool default_route; /* default on: nothing is dropped for want of a route */
+};
+
+struct chain_firewall_config {
+	const char *rules_file; /* NULL: generated */
+	uint32_t rules_count;   /* generated, default 10000; the last rule allows all */
+	uint64_t seed;
+	bool default_deny; /* what happens when no rule matches */
+	bool per_packet;   /* classify every packet, not every connection */
+};
+
+struct chain_nat_config {
+	uint32_t address;               /* IPv4, host order; default 192.0.2.1 (RFC 5737) */
+	uint32_t addresses_count;       /* consecutive, default 1 .. 256 */
+	uint16_t port_first, port_last; /* default 1024..65535 */
+	/* This worker's share: ports p with (p - port_first) % workers == worker. */
+	uint16_t worker, workers;
+};
+
+struct chain_backend {
+	char name[CHAIN_NAME_SIZE];
+	uint8_t address[16];
+	uint8_t family;  /* 4 or 6 */
+	uint32_t weight; /* default 1 */
+};
+
+enum chain_lb_policy { CHAIN_LB_MAGLEV, CHAIN_LB_ROUND_ROBIN };
+
+struct chain_lb_config {
+	const struct chain_backend *backends; /* NULL: generated */
+	uint32_t backends_count;              /* default 16 */
+	uint32_t table_size;                  /* prime > 100 * backends; default 65537 */
+	enum chain_lb_policy policy;
+	uint64_t seed;
+};
+
+struct chain_function_config {
+	enum chain_kind kind;
+	union {
+		struct chain_router_config router;
+		struct chain_firewall_config firewall;
+		struct chain_nat_config nat;
+		struct chain_lb_config lb;
+	};
+};
+
+struct chain_config {
+	uint32_t functions_count;
+	struct chain_function_config functions[CHAIN_FUNCTIONS_MAX];
+	bool scalar;                  /* the plain reference of every function */
+	bool no_runs;                 /* ablation: nothing is shared inside a run */
+	bool no_prefetch;             /* ablation */
+	struct base_hash_config hash; /* of flow keys, to rehash after a translation */
+	struct base_arena *arena;
+	uint16_t instance; /* worker number: names of DPDK objects must differ */
+};
+
+struct chain_counter {
+	const char *name; /* snake_case with unit */
+	uint64_t value;
+};
+
+struct chain_function_stats {
+	const char *name; /* "stats", "router", ... */
+	uint64_t in, out;
+	uint64_t drops[BASE_DROP_REASONS_COUNT];
+	uint32_t counters_count;
+	struct chain_counter counters[CHAIN_COUNTERS_MAX]; /* order-free sums: workers add up */
+};
+
+struct chain;
+
+/* "router" -> CHAIN_ROUTER; -ENOENT. */
+int chain_kind_from_name(const char *name, enum chain_kind *kind);
+const char *chain_kind_name(enum chain_kind kind);
+
+/* Fill a function's defaults. */
+void chain_function_config_defaults(struct chain_function_config *config, enum chain_kind kind);
+
+/* -EINVAL, -ENOENT, -EBADMSG (rule or route file: line in message), -ENOMEM. message has
+ * CHAIN_MESSAGE_SIZE bytes and names the function and what was expected. */
+int chain_create(struct chain **out, const struct chain_config *config, char *message);
+void chain_destroy(struct chain *chain);
+
+uint32_t chain_user_bytes(const struct chain *chain);
+void chain_attach(struct chain *chain, const struct conntrack *tracker);
+void chain_on_remove(void *chain, uint32_t conn, void *user); /* conntrack_config.on_remove */
+
+/* Before tracking: packets addressed to a NAT address get their inner destination back, and a new
+ * key and hash, so that both directions meet in one connection. No-op without nat. */
+void chain_translate_burst(
+	struct chain *chain, struct base_burst *burst, struct base_parser *parser);
+/* Which of `workers` owns the translation of a packet to a NAT address; -ENOENT when the packet is
+ * not addressed to one. Pure: steering uses it. */
+int chain_nat_worker(const struct chain_nat_config *config, const struct base_packet *packet,
+	uint16_t workers, uint16_t *worker);
+
+uint32_t chain_functions_count(const struct chain *chain);
+void chain_function_process(
+	struct chain *chain, uint32_t index, struct base_burst *burst, uint64_t now_ns);
+void chain_function_stats(
+	const struct chain *chain, uint32_t index, struct chain_function_stats *stats);
+
+/* Digest of per-flow results over live and removed connections (order-free sum of per-flow hashes
+ * of stats counters, verdicts, backends): equal for equal flow results, whatever the workers. */
+uint64_t chain_flow_digest(const struct chain *chain);

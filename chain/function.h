@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Private to chain/: what one network function looks like to the chain, one ops table per kind,
+ * listed in a const array in chain.c (no registration at run time).
+ *
+ * The chain counts in, out and drops around process(); a function only marks packets with
+ * base_burst_drop. Per-connection memory: `user` is the tracker's block for a connection and the
+ * function's own part starts at user_offset.
+ */
+#pragma once
+
+#include "chain/chain.h"
+
+struct chain_function_context {
+	const struct conntrack *tracker; /* set by chain_attach */
+	uint32_t user_offset;            /* of this function's part, multiple of 8 */
+	struct base_hash_config hash;
+	struct base_arena *arena;
+	uint16_t instance;
+	uint16_t index; /* position in the chain */
+	bool scalar, no_runs, no_prefetch;
+};
+
+struct chain_function_ops {
+	const char *name;
+	uint32_t user_bytes; /* per connection, multiple of 8; 0 for stateless functions */
+
+	/* context outlives the function; message has CHAIN_MESSAGE_SIZE bytes. */
+	int (*create)(void **out, const struct chain_function_context *context,
+		const struct chain_function_config *config, char *message);
+	void (*destroy)(void *function);
+
+	/* Burst implementation and plain scalar reference: same results. Packets already marked as
+	 * dropped never arrive (the burst is compacted between functions). */
+	void (*process)(void *function, struct base_burst *burst, uint64_t now_ns);
+	void (*process_scalar)(void *function, struct base_burst *burst, uint64_t now_ns);
+
+	/* The connection goes away: give back what it holds. NULL when nothing is held. */
+	void (*on_remove)(void *function, uint32_t conn, void *user);
+	/* Before tracking; NULL for all but nat. True when the packet was rewritten. */
+	bool (*translate)(void *function, struct base_packet *packet);
+	/* Append counters (stats->counters, counters_count). NULL when there are none. */
+	void (*counters)(const void *function, struct chain_function_stats *stats);
+	/* Hash of this function's result for one connection, 0 when none; direction-independent of
+	 * worker numbering. NULL when the function keeps no per-connection result. */
+	uint64_t (*digest)(
+		const void *function, const struct conntrack_conn *conn, const void *user);
+};
+
+/* Base of this function's per-connection memory. */
+static inline void *chain_function_user(const struct chain_function_context *context, uint32_t conn)
+{
+	return (uint8_t *)conntrack_user(context->tracker, conn) + context->user_offset;
+}
+
+extern const struct chain_function_ops chain_stats_ops;
+extern const struct chain_function_ops chain_router_ops;
+extern const struct chain_function_ops chain_firewall_ops;
+extern const struct chain_function_ops chain_nat_ops;
+extern const struct chain_function_ops chain_lb_ops;

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * conntrack: per-connection state of one shard.
+ *
+ * One tracker = one shard = one writer. Packets choose the shard by symmetric hash, so nothing is
+ * shared and no lock exists. A burst is processed together: hash all, prefetch buckets, compare
+ * tags, prefetch entries, compare keys, step states. A flow run is looked up once, and so are equal
+ * keys that stand apart in the burst.
+ *
+ * Entries are index-stable: an index, once given, names the same connection until it is removed,
+ * so timers, chain functions and a GPU may keep it. generation tells reuse.
+ *
+ * Time is an argument: each packet's arrival time drives its connection (states, timeouts), whatever
+ * the order across connections. A connection whose timeout has passed when its next packet comes is
+ * expired and a new one begins, whether or not the timer wheel has come by; the wheel never removes
+ * one early. Results of a flow thus depend on that flow's packets alone, unless the table is full.
+ *
+ * Books: inserted = live + expired + closed + evicted + purged.
+ *   expired  removed by its idle timeout in a state that was open or half open
+ *   closed   removed (by timeout or by a SYN that reuses the tuple) after FIN/FIN or RST
+ *   evicted  removed by the full-table policy
+ *   purged   removed by conntrack_purge
+ *
+ * Cost: two cache lines per lookup (bucket, entry), both prefetched; insertion and failed insertion
+ * are O(1). Memory: 64 bytes per entry + 64 bytes per 8-slot bucket + user_bytes per entry + timer
+ * links, all allocated at create.
+ *
+ * Threads: one owner.
+ *
+ *	conntrack_advance(tracker, horizon_ns, budget);
+ *	conntrack_process_burst(tracker, &burst);  // packets get conn, conn_flags, maybe a drop
+ *	...
+ *	conntrack_finish(tracker, end_ns);         // timers run out to the end of the trace
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "base/burst.h"
+
+enum conntrack_state {
+	CONNTRACK_STATE_NONE,
+	CONNTRACK_STATE_TCP_SYN_SENT,
+	CONNTRACK_STATE_TCP_SYN_RECV,
+	CONNTRACK_STATE_TCP_ESTABLISHED,
+	CONNTRACK_STATE_TCP_FIN_WAIT,   /* one side has sent FIN */
+	CONNTRACK_STATE_TCP_CLOSE_WAIT, /* ... and it was acknowledged: half closed */
+	CONNTRACK_STATE_TCP_LAST_ACK,   /* both have sent FIN */
+	CONNTRACK_STATE_TCP_TIME_WAIT,
+	CONNTRACK_STATE_TCP_CLOSE, /* RST */
+	CONNTRACK_STATE_UDP_UNREPLIED,
+	CONNTRACK_STATE_UDP_REPLIED,
+	CONNTRACK_STATE_ICMP,
+	CONNTRACK_STATE_GENERIC,
+	CONNTRACK_STATES_COUNT
+};
+
+/* "tcp_established", ...; never NULL. */
+const char *conntrack_state_name(enum conntrack_state state);
+
+enum conntrack_full_policy {
+	CONNTRACK_FULL_DROP_NEW,       /* BASE_DROP_CONN_TABLE_FULL */
+	CONNTRACK_FULL_PASS_UNTRACKED, /* default: forwarded with conn = BASE_CONN_NONE */
+	CONNTRACK_FULL_EVICT_TRANSIENT /* oldest of a few half-open, closing or unreplied ones;
+					    untracked when there is none; never an established one */
+};
+
+struct conntrack_config {
+	uint32_t entries_max;                        /* >= 1, <= 2^28 */
+	uint64_t timeout_ns[CONNTRACK_STATES_COUNT]; /* 0: never expires; defaults: Linux's */
+	uint64_t tick_ns;                            /* wheel resolution, default 1 ms .. 10 ms */
+	enum conntrack_full_policy full_policy;
+	uint32_t half_open_max;   /* SYN_SENT + SYN_RECV entries; 0: half of entries_max */
+	bool tcp_pickup;          /* track connections that began before the trace, default on */
+	bool drop_invalid;        /* default off: invalid packets pass, flagged, without refresh */
+	uint32_t user_bytes;      /* zeroed bytes per connection for the chain */
+	uint64_t salt;            /* mixed into the packet's hash before buckets are chosen */
+	struct base_arena *arena; /* outlives the tracker */
+
+	/* Ablation switches: turn an optimisation off, never change a result. */
+	bool no_prefetch;
+	bool no_dedup; /* equal keys in a burst are looked up each time */
+	bool no_runs;  /* every packet of a run is looked up */
+	bool no_bulk;  /* packets one by one through all phases */
+
+	/* A connection is about to be removed; user is its chain memory. Must not call back. */
+	void (*on_remove)(void *context, uint32_t conn, void *user);
+	void *on_remove_context;
+};
+
+struct conntrack_stats {
+	uint64_t inserted, live, expired, closed, evicted, purged;
+	uint64_t peak_live;
+	uint64_t insert_failures; /* table full or half-open cap, any policy */
+	uint64_t lookups;         /* table probes made */
+	uint64_t lookups_saved;   /* packets that shared a probe (run or burst) */
+	uint64_t hits, misses;
+	uint64_t invalid_packets, related_packets, untracked_packets;
+	uint64_t half_open, peak_half_open;
+	uint64_t state_live[CONNTRACK_STATES_COUNT];
+	uint64_t timers_fired, timers_rearmed, timers_moved_earlier;
+	uint64_t expiry_late_max_ns; /* worst removal time minus due time by the wheel */
+	uint64_t memory_bytes;       /* all of the tracker's memory */
+	double bytes_per_entry;      /* memory_bytes / entries_max */
+};
+
+/* What a reader sees of an entry. */
+struct conntrack_conn {
+	struct base_flow_key key;
+	enum conntrack_state state;
+	bool origin_reversed; /* the opener is endpoint 1 of the key */
+	bool assured;         /* seen in both directions (TCP: handshake completed) */
+	uint32_t generation;
+	uint64_t last_seen_ns;
+	uint64_t due_ns;  /* when it expires if nothing more comes; UINT64_MAX for never */
+	uint64_t packets; /* both directions, saturating at 2^32 - 1 */
+};
+
+struct conntrack;
+
+/* Linux's defaults (nf_conntrack-sysctl), 64 Ki entries. */
+void conntrack_config_defaults(struct conntrack_config *config);
+
+/* -EINVAL, -ENOMEM. */
+int conntrack_create(struct conntrack **out, const struct conntrack_config *config);
+void conntrack_destroy(struct conntrack *tracker);
+
+/* Sets conn and conn_flags in each packet with a flow; marks drops per policy. Needs burst->runs. */
+void conntrack_process_burst(struct conntrack *tracker, struct base_burst *burst);
+
+/* Let timers run up to horizon_ns (no packet to come is earlier), at most budget entries looked at.
+ * Returns entries removed. */
+unsigned int conntrack_advance(struct conntrack *tracker, uint64_t horizon_ns, unsigned int budget);
+
+/* End of input: everything due at or before end_ns is removed; the rest is live. */
+void conntrack_finish(struct conntrack *tracker, uint64_t end_ns);
+
+/* Remove connections for which `match` says so (NULL: all). O(entries_max). Returns the count. */
+uint64_t conntrack_purge(struct conntrack *tracker,
+	bool (*match)(void *context, const struct conntrack_conn *conn, void *user), void *context);
+
+/* Chain memory of a connection: user_bytes, zeroed at insertion, 16-byte aligned (64 when
+ * user_bytes >= 64). Prefetched by conntrack_process_burst. */
+void *conntrack_user(const struct conntrack *tracker, uint32_t conn);
+
+uint32_t conntrack_generation(const struct conntrack *tracker, uint32_t conn);
+
+/* Look one up by key. -ENOENT. */
+int conntrack_find(const struct conntrack *tracker, const struct base_flow_key *key, uint32_t hash,
+	uint32_t *conn);
+/* -ENOENT when the index names no live connection. */
+int conntrack_conn_get(const struct conntrack *tracker, uint32_t conn, struct conntrack_conn *out);
+
+void conntrack_stats(const struct conntrack *tracker, struct conntrack_stats *stats);
+
+/* Walk all structures: ids unique, one timer per entry, lists and counts agree. 0 or -EUCLEAN with
+ * a reason in message. For tests and the end of a run. */
+int conntrack_check(const struct conntrack *tracker, char *message, size_t message_size);

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * traces: captures in memory, to and from files. No mbufs, no EAL.
+ *
+ * Reading: pcap and pcapng, both byte orders, microseconds and nanoseconds, if_tsresol and
+ * if_tsoffset, several sections and interfaces with different snaplens and link types, gzip and
+ * zstd (several members). Variants that only libpcap knows go through libpcap. Link types: those of
+ * enum base_link; others are refused by name.
+ *
+ * A damaged file is not refused: whole packets before the damage are kept, the damage is located
+ * (file, packet number, byte offset, reason) and counted; oversized records are skipped in sync.
+ *
+ * Memory: captured bytes + 48 bytes per packet. A loaded trace is immutable; any thread may read.
+ *
+ *	struct traces_trace *trace;
+ *	struct traces_load_report report;
+ *	int error = traces_trace_load(&trace, paths, paths_count, &options, &report);
+ *	if (error)
+ *		fprintf(stderr, "%s\n", report.message);
+ *	...
+ *	traces_trace_destroy(trace);
+ */
+#pragma once
+
+#include "base/packet.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+	TRACES_DAMAGES_MAX = 16,           /* located in full; more are only counted */
+	TRACES_RECORD_BYTES_MAX = 1 << 18, /* a captured length above this is damage */
+	TRACES_MESSAGE_SIZE = 512,
+	TRACES_INTERFACES_MAX = 4096, /* per section */
+};
+
+/* One captured packet. */
+struct traces_record {
+	uint64_t time_ns; /* since the Unix epoch, as captured (may run backwards) */
+	uint64_t offset;  /* of the first captured byte in the trace's bytes */
+	uint32_t cap_len;
+	uint32_t wire_len; /* >= cap_len */
+	uint8_t link;      /* enum base_link */
+	uint8_t interface;
+	uint16_t file; /* index into the paths given to load */
+	uint32_t reserved;
+};
+static_assert(
+	sizeof(struct traces_record) == 32, "48 bytes per packet leave 16 for the file's own");
+
+struct traces_trace;
+
+struct traces_load_options {
+	bool merge;           /* true: files are merged by time; false: one after the other */
+	uint64_t packets_max; /* stop after so many packets; 0 = all */
+	uint64_t bytes_max;   /* refuse to hold more captured bytes; 0 = no limit */
+	/* Called now and then while loading; NULL for silence. total is 0 when unknown. */
+	void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
+	void *progress_context;
+};
+
+struct traces_damage {
+	uint16_t file;
+	uint64_t packet; /* 1-based number of the packet that could not be read */
+	uint64_t offset; /* byte offset in the (decompressed) file */
+	char reason[96];
+};
+
+struct traces_load_report {
+	uint64_t packets;
+	uint64_t wire_bytes;
+	uint64_t captured_bytes;
+	uint64_t skipped_oversize; /* records above TRACES_RECORD_BYTES_MAX, skipped in sync */
+	uint64_t snaplen_cut;      /* cap_len < wire_len */
+	uint64_t time_backwards;   /* a record earlier than the one before it in its file */
+	uint64_t damages_count;
+	struct traces_damage damages[TRACES_DAMAGES_MAX];
+	bool nanoseconds;                  /* any input finer than a microsecond */
+	char message[TRACES_MESSAGE_SIZE]; /* one line about the error; empty on success */
+};
+
+void traces_load_options_defaults(struct traces_load_options *options);
+
+/*
+ * Load files ("-" is standard input). 0, or -ENOENT/-EACCES/... from the system, -EBADMSG (not a
+ * capture, or damaged before its first packet's header), -EPROTONOSUPPORT (link type refused, named
+ * in the message), -ENOMEM, -EFBIG (bytes_max). *report is always written.
+ */
+int traces_trace_load(struct traces_trace **out, const char *const *paths, size_t paths_count,
+	const struct traces_load_options *options, struct traces_load_report *report);
+void traces_trace_destroy(struct traces_trace *trace);
+
+const struct traces_record *traces_trace_records(const struct traces_trace *trace, size_t *count);
+const uint8_t *traces_trace_bytes(const struct traces_trace *trace);
+/* Bytes of memory that the trace holds. */
+uint64_t traces_trace_memory_bytes(const struct traces_trace *trace);
+
+/* Build a trace in memory (generator, tests). Takes no ownership of frame. -ENOMEM. */
+int traces_trace_create(struct traces_trace **out);
+int traces_trace_append(
+	struct traces_trace *trace, const struct traces_record *record, const uint8_t *frame);
+
+/* Name of a link type from its LINKTYPE_ number ("USER0"), for messages; never NULL. */
+const char *traces_link_name(uint32_t linktype);
+/* LINKTYPE_ number to write for a base_link. */
+uint32_t traces_link_number(enum base_link link);
+
+/* ---- statistics: `sheaf trace info` ------------------------------------------------------ */
+
+enum { TRACES_WINDOWS = 3, TRACES_PROTOCOLS_MAX = 256 };
+
+struct traces_info_options {
+	uint64_t idle_timeout_ns; /* default 5 s */
+	bool inner;               /* key tunnels by their inner header */
+	bool vlan_zone;           /* VLAN id is part of the key */
+	uint64_t seed;
+};
+
+struct traces_info {
+	uint64_t packets, wire_bytes, captured_bytes;
+	uint64_t flows; /* distinct bidirectional keys */
+	uint64_t flows_unidirectional;
+	uint64_t flow_packets, non_ip_packets, malformed_packets;
+	uint64_t refusals[BASE_DROP_PARSE_LAST + 1]; /* malformed, by reason */
+	uint64_t protocol_packets[TRACES_PROTOCOLS_MAX];
+	uint64_t protocol_bytes[TRACES_PROTOCOLS_MAX];
+	uint64_t ip4_packets, ip6_packets;
+	uint64_t first_ns, last_ns, duration_ns; /* smallest, largest timestamp, difference */
+	uint64_t flow_runs;                      /* SLF = packets / runs; see traces_info_slf */
+	double slf;
+	double slf_window_packets[TRACES_WINDOWS]; /* best SLF grouped in 64, 256, 1024 packets */
+	double slf_window_time[TRACES_WINDOWS];    /* ... in 16, 64, 128 us */
+	uint64_t peak_live, insertions;            /* with the idle timeout */
+	/* traits: packets that show them */
+	uint64_t vlan, vlan_stacked, mpls, pppoe, fragments, atomic_fragments, ip_options,
+		extension_headers, icmp_errors, tunnels, snaplen_cut, time_backwards, jumbo,
+		tcp_syn, tcp_fin, tcp_rst;
+	uint64_t links[BASE_LINKS_COUNT];
+};
+
+void traces_info_options_defaults(struct traces_info_options *options);
+/* -ENOMEM. */
+int traces_info_compute(struct traces_info *out, const struct traces_trace *trace,
+	const struct traces_info_options *options);
+/* Multi-line text for people; returns 0 or -EIO. */
+int traces_info_print(const struct traces_info *info, FILE *stream);
+
+/* ---- synthesis: `sheaf trace gen` -------------------------------------------------------- */
+
+enum traces_order { TRACES_ORDER_ROUND_ROBIN, TRACES_ORDER_UNIFORM, TRACES_ORDER_ZIPF };
+
+struct traces_synth_options {
+	uint64_t flows; /* distinct connections, >= 1 */
+	uint64_t packets;
+	uint64_t run_length; /* exact: consecutive packets of one flow; neighbours always differ */
+	enum traces_order order;
+	double zipf_exponent;   /* default 1.0 */
+	uint32_t frame_bytes;   /* on the wire without FCS, default 128, >= 64 */
+	uint64_t packets_per_s; /* spacing of timestamps, default 1 M */
+	uint64_t start_ns;      /* first timestamp */
+	uint64_t seed;
+	uint8_t protocol; /* UDP (default) or TCP */
+	bool ip6;
+};
+
+void traces_synth_options_defaults(struct traces_synth_options *options);
+/* -EINVAL with a one-line reason in message (TRACES_MESSAGE_SIZE), -ENOMEM. */
+int traces_synth_generate(
+	struct traces_trace **out, const struct traces_synth_options *options, char *message);
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+enum traces_format { TRACES_FORMAT_PCAP_US, TRACES_FORMAT_PCAP_NS, TRACES_FORMAT_PCAPNG };
+
+struct traces_writer;
+
+/*
+ * Writes beside the final name and renames on close, so that a failed write leaves no partial file
+ * ("-" is standard output). pcap takes one link type, that of the first packet (-EPROTONOSUPPORT on
+ * a packet with another); pcapng writes one interface description per link type.
+ */
+int traces_writer_create(
+	struct traces_writer **out, const char *path, enum traces_format format, uint32_t snaplen);
+/* -ENOSPC, -EPIPE, -EIO, -EPROTONOSUPPORT. After an error the writer only accepts close. */
+int traces_writer_write(struct traces_writer *writer, uint64_t time_ns, enum base_link link,
+	const uint8_t *frame, uint32_t cap_len, uint32_t wire_len);
+/* Flush, sync to the final name and free; the error of any earlier write is reported again. */
+int traces_writer_close(struct traces_writer *writer);
+/* Guess from the name: .pcapng, .ns.pcap, else pcap (nanoseconds if asked). */
+enum traces_format traces_format_from_path(const char *path, bool nanoseconds);
