@@ -168,6 +168,7 @@ void chain_function_process(
 void chain_function_stats(
 	const struct chain *chain, uint32_t index, struct chain_function_stats *stats);
 
-/* Digest of per-flow results over live and removed connections (order-free sum of per-flow hashes
- * of stats counters, verdicts, backends): equal for equal flow results, whatever the workers. */
+/* Digest of per-flow results over the connections removed so far (order-free sum of per-flow hashes
+ * of stats counters, verdicts, backends): equal for equal flow results, whatever the workers. The
+ * caller ends a run with conntrack_purge, so that every connection has been removed. */
 uint64_t chain_flow_digest(const struct chain *chain);

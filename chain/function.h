@@ -4,8 +4,8 @@
  * listed in a const array in chain.c (no registration at run time).
  *
  * The chain counts in, out and drops around process(); a function only marks packets with
- * base_burst_drop. Per-connection memory: `user` is the tracker's block for a connection and the
- * function's own part starts at user_offset.
+ * base_burst_drop. Per-connection memory: `user` is the tracker's whole block for a connection and
+ * the function's own part starts at user_offset (chain_function_part).
  */
 #pragma once
 
@@ -37,7 +37,9 @@ struct chain_function_ops {
 
 	/* The connection goes away: give back what it holds. NULL when nothing is held. */
 	void (*on_remove)(void *function, uint32_t conn, void *user);
-	/* Before tracking; NULL for all but nat. True when the packet was rewritten. */
+	/* Before tracking; NULL for all but nat. True when the packet was rewritten, with its key,
+	 * hash and BASE_PACKET_REVERSED made anew; the chain then finds the runs again. May set
+	 * drop_reason (and only that): the chain books it as this function's drop. */
 	bool (*translate)(void *function, struct base_packet *packet);
 	/* Append counters (stats->counters, counters_count). NULL when there are none. */
 	void (*counters)(const void *function, struct chain_function_stats *stats);
@@ -47,10 +49,22 @@ struct chain_function_ops {
 		const void *function, const struct conntrack_conn *conn, const void *user);
 };
 
-/* Base of this function's per-connection memory. */
+/* This function's part of a tracker's block. */
+static inline void *chain_function_part(const struct chain_function_context *context, void *user)
+{
+	return (uint8_t *)user + context->user_offset;
+}
+
+static inline const void *chain_function_part_const(
+	const struct chain_function_context *context, const void *user)
+{
+	return (const uint8_t *)user + context->user_offset;
+}
+
+/* This function's part of a live connection's block. */
 static inline void *chain_function_user(const struct chain_function_context *context, uint32_t conn)
 {
-	return (uint8_t *)conntrack_user(context->tracker, conn) + context->user_offset;
+	return chain_function_part(context, conntrack_user(context->tracker, conn));
 }
 
 extern const struct chain_function_ops chain_stats_ops;
