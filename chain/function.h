@@ -67,6 +67,15 @@ static inline void *chain_function_user(const struct chain_function_context *con
 	return chain_function_part(context, conntrack_user(context->tracker, conn));
 }
 
+/* Append to the counters of a function; for ops->counters. */
+static inline void chain_function_counters_add(struct chain_function_stats *stats,
+	const struct chain_counter *counters, uint32_t counters_count)
+{
+	BASE_ASSERT(stats->counters_count + counters_count <= CHAIN_COUNTERS_MAX);
+	for (uint32_t i = 0; i < counters_count; i++)
+		stats->counters[stats->counters_count++] = counters[i];
+}
+
 extern const struct chain_function_ops chain_stats_ops;
 extern const struct chain_function_ops chain_router_ops;
 extern const struct chain_function_ops chain_firewall_ops;
