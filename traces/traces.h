@@ -10,7 +10,7 @@
  * A damaged file is not refused: whole packets before the damage are kept, the damage is located
  * (file, packet number, byte offset, reason) and counted; oversized records are skipped in sync.
  *
- * Memory: captured bytes + 48 bytes per packet. A loaded trace is immutable; any thread may read.
+ * Memory: captured bytes + 48 bytes per packet (rounded up to pages). A loaded trace is immutable; any thread may read.
  *
  *	struct traces_trace *trace;
  *	struct traces_load_report report;
@@ -56,6 +56,9 @@ struct traces_load_options {
 	bool merge;           /* true: files are merged by time; false: one after the other */
 	uint64_t packets_max; /* stop after so many packets; 0 = all */
 	uint64_t bytes_max;   /* refuse to hold more captured bytes; 0 = no limit */
+	/* pcapng with several link types: false refuses a file with packets of a link type outside
+	 * enum base_link; true drops those packets and counts them in skipped_link. */
+	bool skip_unsupported_links;
 	/* Called now and then while loading; NULL for silence. total is 0 when unknown. */
 	void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
@@ -73,11 +76,15 @@ struct traces_load_report {
 	uint64_t wire_bytes;
 	uint64_t captured_bytes;
 	uint64_t skipped_oversize; /* records above TRACES_RECORD_BYTES_MAX, skipped in sync */
+	uint64_t skipped_link;     /* packets of unsupported link types (only when asked to) */
+	uint64_t time_clamped;     /* before 1970 or after 2554: set to the nearest */
+	uint64_t time_missing;     /* simple packet blocks: time of the packet before */
 	uint64_t snaplen_cut;      /* cap_len < wire_len */
 	uint64_t time_backwards;   /* a record earlier than the one before it in its file */
 	uint64_t damages_count;
 	struct traces_damage damages[TRACES_DAMAGES_MAX];
 	bool nanoseconds;                  /* any input finer than a microsecond */
+	char skipped_link_name[32];        /* the first that was skipped */
 	char message[TRACES_MESSAGE_SIZE]; /* one line about the error; empty on success */
 };
 

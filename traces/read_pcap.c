@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * pcap. The file's bytes are read once, straight to where they stay, and the records are indexed
+ * in place; the 16 bytes of each record header stay between the frames.
+ */
+#include "traces/reader.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { RECORD_HEADER_BYTES = 16, CHUNK_BYTES = 1 << 20 };
+
+#define MAGIC_MICROSECONDS UINT32_C(0xa1b2c3d4)
+#define MAGIC_NANOSECONDS  UINT32_C(0xa1b23c4d)
+
+struct pcap_reader {
+	struct traces_loader *loader;
+	bool swapped;
+	bool lengths_swapped; /* very old writers: wire length first */
+	bool lengths_unsure;  /* version 2.3 had both */
+	uint32_t fraction_ns;
+	uint8_t link;
+	size_t start;     /* in the trace's bytes: where this file's records begin */
+	size_t position;  /* first byte not yet indexed */
+	size_t fill;      /* end of what was read */
+	uint64_t skipped; /* bytes of the file that were not kept */
+	struct traces_record record;
+};
+
+bool traces_pcap_known(const uint8_t head[TRACES_HEAD_BYTES])
+{
+	uint32_t magic = traces_get32(head, false), other = traces_get32(head, true);
+	return magic == MAGIC_MICROSECONDS || magic == MAGIC_NANOSECONDS ||
+	       other == MAGIC_MICROSECONDS || other == MAGIC_NANOSECONDS;
+}
+
+static uint64_t file_offset(const struct pcap_reader *reader)
+{
+	return TRACES_HEAD_BYTES + (reader->position - reader->start) + reader->skipped;
+}
+
+static int pcap_open(struct pcap_reader *reader, const uint8_t head[TRACES_HEAD_BYTES])
+{
+	uint32_t magic = traces_get32(head, false);
+	reader->swapped = magic != MAGIC_MICROSECONDS && magic != MAGIC_NANOSECONDS;
+	magic = traces_get32(head, reader->swapped);
+	reader->fraction_ns = magic == MAGIC_NANOSECONDS ? 1 : 1000;
+	if (magic == MAGIC_NANOSECONDS)
+		reader->loader->report->nanoseconds = true;
+
+	/* Byte order of the length pair by version, as tcpdump's history has it. */
+	uint16_t major = traces_get16(head + 4, reader->swapped);
+	uint16_t minor = traces_get16(head + 6, reader->swapped);
+	reader->lengths_swapped = major == 2 && (minor < 3 || minor == 543);
+	reader->lengths_unsure = major == 2 && minor == 3;
+
+	/* Upper bits: length of a frame check sequence, its flag, and 10 reserved ones. */
+	uint32_t linktype = traces_get32(head + 20, reader->swapped);
+	bool reserved = (linktype & UINT32_C(0x03ff0000)) != 0;
+	int link = reserved ? -1 : traces_link_from_number(linktype & 0xffff);
+	if (link < 0)
+		return traces_loader_refuse_link(
+			reader->loader, reserved ? linktype : linktype & 0xffff);
+	reader->link = (uint8_t)link;
+	return 0;
+}
+
+/* Read more bytes behind `fill`. 1: there were some, 0: the data ended, or an error. */
+static int pcap_fill(struct pcap_reader *reader)
+{
+	struct traces_loader *loader = reader->loader;
+	struct traces_buffer *bytes = &loader->trace->bytes;
+	if (bytes->capacity - reader->fill < CHUNK_BYTES) {
+		int error = traces_buffer_reserve(bytes, reader->fill + CHUNK_BYTES);
+		if (error)
+			return traces_loader_fail(loader, error, "out of memory");
+	}
+	size_t got = traces_stream_read(loader->stream, bytes->data + reader->fill, CHUNK_BYTES);
+	reader->fill += got;
+	traces_loader_progress(loader);
+	return got > 0;
+}
+
+/*
+ * A record longer than any real one. When it ends inside the file it is passed over and reading
+ * goes on behind it; when it does not, its header is damaged and nothing behind it can be found.
+ */
+static int pcap_skip_oversize(struct pcap_reader *reader, uint32_t cap_len)
+{
+	struct traces_loader *loader = reader->loader;
+	uint64_t size = (uint64_t)RECORD_HEADER_BYTES + cap_len;
+	uint64_t offset = file_offset(reader);
+	uint64_t file_size = traces_stream_size(loader->stream);
+	uint8_t *bytes = loader->trace->bytes.data;
+	size_t held = reader->fill - reader->position;
+	bool fits = file_size == 0 || offset + size <= file_size;
+	if (fits && held >= size) {
+		memmove(bytes + reader->position, bytes + reader->position + size, held - size);
+		reader->fill -= size;
+	} else if (fits) {
+		reader->fill = reader->position;
+		fits = traces_stream_skip(loader->stream, size - held) == size - held;
+	}
+	if (!fits) {
+		traces_loader_damage(loader, offset,
+			"record of %u bytes is longer than the rest of the file", cap_len);
+		return TRACES_LOAD_STOP;
+	}
+	reader->skipped += size;
+	loader->packets_seen++;
+	loader->report->skipped_oversize++;
+	return 0;
+}
+
+/* Index the whole records between position and fill. 0, TRACES_LOAD_STOP or an error. */
+static int pcap_index(struct pcap_reader *reader)
+{
+	struct traces_loader *loader = reader->loader;
+	struct traces_record record = reader->record;
+	while (reader->fill - reader->position >= RECORD_HEADER_BYTES) {
+		const uint8_t *header = loader->trace->bytes.data + reader->position;
+		uint32_t cap_len = traces_get32(header + 8, reader->swapped);
+		uint32_t wire_len = traces_get32(header + 12, reader->swapped);
+		if (BASE_UNLIKELY(reader->lengths_swapped ||
+				  (reader->lengths_unsure && cap_len > wire_len))) {
+			uint32_t other = cap_len;
+			cap_len = wire_len;
+			wire_len = other;
+		}
+		int error;
+		if (BASE_UNLIKELY(cap_len > TRACES_RECORD_BYTES_MAX)) {
+			error = pcap_skip_oversize(reader, cap_len);
+			if (error)
+				return error;
+			continue;
+		}
+		if (reader->fill - reader->position - RECORD_HEADER_BYTES < cap_len)
+			break;
+		error = traces_loader_admit(loader, cap_len);
+		if (BASE_UNLIKELY(error))
+			return error;
+		/* A fraction of a second or more carries into the seconds by itself. */
+		record.time_ns =
+			traces_get32(header, reader->swapped) * UINT64_C(1000000000) +
+			(uint64_t)traces_get32(header + 4, reader->swapped) * reader->fraction_ns;
+		record.offset = reader->position + RECORD_HEADER_BYTES;
+		record.cap_len = cap_len;
+		record.wire_len = wire_len < cap_len ? cap_len : wire_len;
+		if (BASE_UNLIKELY(traces_trace_push(loader->trace, &record)))
+			return traces_loader_fail(loader, -ENOMEM, "out of memory");
+		reader->position += RECORD_HEADER_BYTES + cap_len;
+	}
+	return 0;
+}
+
+/* The first chunk tells the mean record; room for all at once saves moving the index later. */
+static void pcap_reserve_records(struct pcap_reader *reader)
+{
+	struct traces_loader *loader = reader->loader;
+	uint64_t file_size = traces_stream_size(loader->stream);
+	uint64_t indexed = reader->position - reader->start;
+	uint64_t count = loader->packets_seen;
+	if (indexed == 0 || count == 0 || file_size <= 2 * indexed)
+		return;
+	uint64_t estimate = (uint64_t)((double)file_size / (double)indexed * (double)count * 1.05);
+	uint64_t room = loader->records_limit - traces_trace_count(loader->trace);
+	if (estimate > room)
+		estimate = room;
+	/* Only address space until it is used; growth on demand works too. */
+	(void)traces_buffer_reserve_exact(&loader->trace->records,
+		loader->trace->records.used + estimate * sizeof(struct traces_record));
+}
+
+static int pcap_run(struct pcap_reader *reader)
+{
+	bool first = true;
+	for (;;) {
+		int filled = pcap_fill(reader);
+		if (filled < 0)
+			return filled;
+		int error = pcap_index(reader);
+		if (error)
+			return error;
+		if (first)
+			pcap_reserve_records(reader);
+		first = false;
+		if (filled == 0)
+			break;
+	}
+	size_t rest = reader->fill - reader->position;
+	traces_loader_end(reader->loader, file_offset(reader), rest,
+		rest < RECORD_HEADER_BYTES ? "file ends inside a record header"
+					   : "file ends inside a packet");
+	return 0;
+}
+
+int traces_pcap_read(struct traces_loader *loader, const uint8_t head[TRACES_HEAD_BYTES])
+{
+	struct pcap_reader reader = { .loader = loader };
+	int error = pcap_open(&reader, head);
+	if (error)
+		return error;
+	struct traces_buffer *bytes = &loader->trace->bytes;
+	reader.start = reader.position = reader.fill = bytes->used;
+	reader.record.link = reader.link;
+	reader.record.file = loader->file;
+	uint64_t file_size = traces_stream_size(loader->stream);
+	if (file_size > 0 && loader->options->packets_max == 0)
+		(void)traces_buffer_reserve_exact(bytes, bytes->used + file_size + CHUNK_BYTES);
+	error = pcap_run(&reader);
+	bytes->used = reader.position;
+	return error == TRACES_LOAD_STOP ? 0 : error;
+}

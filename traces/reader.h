@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Private to traces/: the parts of loading.
+ *
+ * stream.c       bytes of a file, decompressed, with where and why they stop
+ * read_*.c       one per format: bytes in, records out
+ * load.c         detection of the format, limits, report
+ */
+#pragma once
+
+#include "traces/trace.h"
+
+/* ---- stream.c ---- */
+
+struct traces_stream;
+
+/* "-" is standard input. Compression is told by magic. Negative errno; -EBADMSG with a reason in
+ * message (never with the path). */
+int traces_stream_create(
+	struct traces_stream **out, const char *path, char *message, size_t message_size);
+void traces_stream_destroy(struct traces_stream *stream);
+
+/* Fill `size` bytes; fewer only at the end of the data or before damage. */
+size_t traces_stream_read(struct traces_stream *stream, uint8_t *bytes, size_t size);
+/* Read and forget; how many there were. */
+uint64_t traces_stream_skip(struct traces_stream *stream, uint64_t size);
+/* Why the data ended too early; NULL when it did not. */
+const char *traces_stream_damage(const struct traces_stream *stream);
+/* Size of the data when it is known beforehand (plain regular file), else 0. */
+uint64_t traces_stream_size(const struct traces_stream *stream);
+/* Bytes of the stored file consumed so far, and in all (0 when unknown), for progress. */
+uint64_t traces_stream_stored_done(const struct traces_stream *stream);
+bool traces_stream_compressed(const struct traces_stream *stream);
+
+/* ---- load.c ---- */
+
+enum { TRACES_HEAD_BYTES = 24 }; /* read before the format is known */
+
+struct traces_loader {
+	struct traces_trace *trace;
+	const struct traces_load_options *options;
+	struct traces_load_report *report;
+	uint64_t records_limit; /* the trace's count at which this file stops */
+	uint64_t held_bytes;    /* captured bytes in the trace */
+	uint64_t done_bytes;    /* stored bytes of the files before this one */
+	uint64_t total_bytes;   /* stored bytes of all files, 0 = unknown */
+
+	/* the file being read */
+	struct traces_stream *stream;
+	const char *path;
+	uint16_t file;
+	uint64_t packets_seen; /* records met, delivered or skipped */
+};
+
+/* Where a reader stops without an error: a limit was reached. */
+#define TRACES_LOAD_STOP 1
+
+/* Write the one-line message; returns error. */
+int traces_loader_fail(struct traces_loader *loader, int error, const char *format, ...)
+	BASE_PRINTF(3, 4);
+/* Locate and count a damage at the packet after packets_seen. */
+void traces_loader_damage(struct traces_loader *loader, uint64_t offset, const char *format, ...)
+	BASE_PRINTF(3, 4);
+/* The data ended: `rest` bytes of an unfinished record, which began at offset. */
+void traces_loader_end(
+	struct traces_loader *loader, uint64_t offset, uint64_t rest, const char *reason);
+int traces_loader_refuse_link(struct traces_loader *loader, uint32_t linktype);
+void traces_loader_progress(struct traces_loader *loader);
+/* Is there room for one more packet? 0, TRACES_LOAD_STOP, or an error with its message. */
+int traces_loader_admit(struct traces_loader *loader, uint32_t cap_len);
+/* Copy a packet into the trace. 0, TRACES_LOAD_STOP or an error. */
+int traces_loader_add(
+	struct traces_loader *loader, struct traces_record *record, const uint8_t *frame);
+
+/* ---- read_*.c: 0 or an error with its message; head is what was read already ---- */
+
+bool traces_pcap_known(const uint8_t head[TRACES_HEAD_BYTES]);
+int traces_pcap_read(struct traces_loader *loader, const uint8_t head[TRACES_HEAD_BYTES]);
+bool traces_pcapng_known(const uint8_t head[TRACES_HEAD_BYTES]);
+int traces_pcapng_read(
+	struct traces_loader *loader, const uint8_t head[TRACES_HEAD_BYTES], size_t head_size);
+/* Formats that only libpcap knows; opens the path again. */
+int traces_libpcap_read(struct traces_loader *loader);
+
+/* ---- bytes of either order ---- */
+
+static inline uint16_t traces_get16(const uint8_t *bytes, bool swapped)
+{
+	uint16_t value;
+	__builtin_memcpy(&value, bytes, sizeof(value));
+	return swapped ? __builtin_bswap16(value) : value;
+}
+
+static inline uint32_t traces_get32(const uint8_t *bytes, bool swapped)
+{
+	uint32_t value;
+	__builtin_memcpy(&value, bytes, sizeof(value));
+	return swapped ? __builtin_bswap32(value) : value;
+}
+
+static inline uint64_t traces_get64(const uint8_t *bytes, bool swapped)
+{
+	uint64_t value;
+	__builtin_memcpy(&value, bytes, sizeof(value));
+	return swapped ? __builtin_bswap64(value) : value;
+}
