@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Arena over jemalloc: one jemalloc arena whose extents come from our own mmap, on explicit huge
+ * pages while there are any, else on transparent ones. Extents are never given back before destroy
+ * (dalloc refuses), so that counters stay simple and memory is stable; jemalloc then keeps and
+ * reuses them. No thread cache: allocations are few and large.
+ */
+#include "base/arena.h"
+
+#include <errno.h>
+#include <jemalloc/jemalloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20 };
+
+struct mapping {
+	struct mapping *next;
+	void *memory;
+	size_t size;
+};
+
+struct base_arena {
+	extent_hooks_t hooks; /* first: hooks find the arena by it */
+	unsigned int index;   /* jemalloc's number */
+	bool try_huge;
+	struct mapping *mappings;
+	struct base_arena_stats stats;
+};
+
+static void *map(size_t size, int flags)
+{
+	void *memory = mmap(
+		NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Map `size` bytes aligned to `align`, which mmap alone does only for pages. */
+static void *map_aligned(size_t size, size_t align)
+{
+	uint8_t *memory = map(size + align, 0);
+	if (memory == NULL)
+		return NULL;
+	size_t skip = (align - (uintptr_t)memory % align) % align;
+	if (skip != 0)
+		(void)munmap(memory, skip);
+	if (align - skip != 0)
+		(void)munmap(memory + skip + size, align - skip);
+	memory += skip;
+	/* Touch it now: page faults must not fall on the packet path. */
+	(void)madvise(memory, size, MADV_HUGEPAGE);
+	(void)madvise(memory, size, MADV_POPULATE_WRITE);
+	return memory;
+}
+
+static bool remember(struct base_arena *arena, void *memory, size_t size)
+{
+	struct mapping *mapping = malloc(sizeof(*mapping));
+	if (mapping == NULL)
+		return false;
+	*mapping = (struct mapping){ arena->mappings, memory, size };
+	arena->mappings = mapping;
+	arena->stats.mapped_bytes += size;
+	return true;
+}
+
+static void *extent_alloc(extent_hooks_t *hooks, void *address, size_t size, size_t alignment,
+	bool *zero, bool *commit, unsigned int)
+{
+	struct base_arena *arena = (struct base_arena *)hooks;
+	void *memory = NULL;
+	if (address != NULL) /* a place is asked for: never needed */
+		return NULL;
+	/* Whole huge pages, whatever jemalloc asks: what is beyond `size` stays unused. */
+	size_t full = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	if (arena->try_huge && alignment <= HUGE_PAGE)
+		memory = map(full, MAP_HUGETLB | MAP_POPULATE);
+	if (memory != NULL)
+		arena->stats.huge_bytes += full;
+	else
+		memory = map_aligned(full, alignment < HUGE_PAGE ? HUGE_PAGE : alignment);
+	if (memory == NULL)
+		return NULL;
+	if (!remember(arena, memory, full)) {
+		(void)munmap(memory, full);
+		return NULL;
+	}
+	*zero = true;
+	*commit = true;
+	return memory;
+}
+
+static bool extent_refuse_dalloc(extent_hooks_t *, void *, size_t, bool, unsigned int)
+{
+	return true;
+}
+
+static bool extent_split(extent_hooks_t *, void *, size_t, size_t, size_t, bool, unsigned int)
+{
+	return false;
+}
+
+/* Extents of different mappings must not be merged: their sizes would no longer be known. */
+static bool extent_merge(extent_hooks_t *, void *, size_t, void *, size_t, bool, unsigned int)
+{
+	return true;
+}
+
+int base_arena_create(struct base_arena **out, bool try_huge)
+{
+	struct base_arena *arena = calloc(1, sizeof(*arena));
+	if (arena == NULL)
+		return -ENOMEM;
+	arena->try_huge = try_huge;
+	arena->hooks.alloc = extent_alloc;
+	arena->hooks.dalloc = extent_refuse_dalloc;
+	arena->hooks.split = extent_split;
+	arena->hooks.merge = extent_merge;
+	extent_hooks_t *hooks = &arena->hooks;
+	size_t size = sizeof(arena->index);
+	int error = mallctl("arenas.create", &arena->index, &size, &hooks, sizeof(hooks));
+	if (error != 0) {
+		free(arena);
+		return -error;
+	}
+	*out = arena;
+	return 0;
+}
+
+void base_arena_destroy(struct base_arena *arena)
+{
+	char name[48];
+	if (arena == NULL)
+		return;
+	/* Destroying discards jemalloc's view; the mappings are ours. */
+	snprintf(name, sizeof(name), "arena.%u.destroy", arena->index);
+	(void)mallctl(name, NULL, NULL, NULL, 0);
+	while (arena->mappings != NULL) {
+		struct mapping *mapping = arena->mappings;
+		arena->mappings = mapping->next;
+		(void)munmap(mapping->memory, mapping->size);
+		free(mapping);
+	}
+	free(arena);
+}
+
+static int flags_of(const struct base_arena *arena, size_t align)
+{
+	return (int)(MALLOCX_ARENA(arena->index) | MALLOCX_TCACHE_NONE |
+		     MALLOCX_ALIGN(align < 16 ? 16 : align));
+}
+
+void *base_arena_alloc(struct base_arena *arena, size_t size, size_t align)
+{
+	if (size == 0 || size > SIZE_MAX / 2)
+		return NULL;
+	void *memory = mallocx(size, flags_of(arena, align) | MALLOCX_ZERO);
+	if (memory != NULL)
+		arena->stats.allocated_bytes += sallocx(memory, 0);
+	return memory;
+}
+
+void base_arena_free(struct base_arena *arena, void *memory, size_t size)
+{
+	(void)size;
+	if (memory == NULL)
+		return;
+	arena->stats.allocated_bytes -= sallocx(memory, 0);
+	dallocx(memory, MALLOCX_ARENA(arena->index) | MALLOCX_TCACHE_NONE);
+}
+
+void base_arena_stats(const struct base_arena *arena, struct base_arena_stats *stats)
+{
+	*stats = arena->stats;
+}
