@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From workers to one result: sums over workers, medians over repeats. */
+#pragma once
+
+#include "pipeline/worker.h"
+
+/* What one repeat cost. */
+struct collect_sample {
+	struct worker_cycles cycles; /* summed over workers */
+	uint64_t elapsed_cycles;     /* of the slowest worker */
+	uint64_t packets, wire_bytes;
+};
+
+/* Start the parts that are summed afresh (for the next repeat). */
+void collect_reset(struct pipeline_result *result);
+void collect_worker(struct pipeline_result *result, struct collect_sample *sample,
+	const struct worker *worker, const struct pipeline_config *config);
+
+/* Hash over every result that must not change between repeats under the virtual clock. */
+uint64_t collect_fingerprint(const struct pipeline_result *result);
+
+void collect_cost(struct pipeline_cost *cost, struct collect_sample *samples, uint32_t repeats,
+	double tsc_hz);

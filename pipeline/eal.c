@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "pipeline/eal.h"
+
+#include "pipeline/pipeline.h"
+
+#include <rte_debug.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char huge_root[] = "/sys/kernel/mm/hugepages";
+
+static size_t read_number(const char *path)
+{
+	unsigned long long value = 0;
+	FILE *file = fopen(path, "r");
+	if (file == NULL)
+		return 0;
+	if (fscanf(file, "%llu", &value) != 1)
+		value = 0;
+	fclose(file);
+	return (size_t)value;
+}
+
+size_t pipeline_eal_huge_bytes_free(void)
+{
+	size_t bytes = 0;
+	DIR *directory = opendir(huge_root);
+	if (directory == NULL)
+		return 0;
+	for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+		unsigned long long size_kb;
+		char path[512];
+		if (sscanf(entry->d_name, "hugepages-%llukB", &size_kb) != 1)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s/free_hugepages", huge_root, entry->d_name);
+		bytes += read_number(path) * (size_t)size_kb * 1024;
+	}
+	closedir(directory);
+	return bytes;
+}
+
+/* "--lcores=0@(0,1)": the main thread floats over every CPU the process may use. */
+static void format_lcores(char *text, size_t text_size)
+{
+	cpu_set_t allowed;
+	size_t used = (size_t)snprintf(text, text_size, "--lcores=0");
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+		return;
+	const char *separator = "@(";
+	for (int cpu = 0; cpu < CPU_SETSIZE && used + 16 < text_size; cpu++) {
+		if (!CPU_ISSET(cpu, &allowed))
+			continue;
+		used += (size_t)snprintf(text + used, text_size - used, "%s%d", separator, cpu);
+		separator = ",";
+	}
+	snprintf(text + used, text_size - used, ")");
+}
+
+/* "0000:01:00.0" names a PCI device; everything else is a virtual one, probed later. */
+static bool is_pci(const char *device)
+{
+	unsigned int domain, bus, slot, function;
+	return device != NULL &&
+	       (sscanf(device, "%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4 ||
+		       sscanf(device, "%x:%x.%x", &bus, &slot, &function) == 3);
+}
+
+static int start(size_t need_bytes, bool huge, const char *const *devices, size_t devices_count)
+{
+	char lcores[1024], memory[32];
+	char *arguments[32];
+	int count = 0;
+	bool pci = false;
+	format_lcores(lcores, sizeof(lcores));
+	snprintf(memory, sizeof(memory), "%zu", need_bytes / (1024 * 1024) + 128);
+	arguments[count++] = "sheaf";
+	arguments[count++] = lcores;
+	arguments[count++] = "--no-telemetry";
+	arguments[count++] = "--log-level=error";
+	if (huge) {
+		arguments[count++] = "--in-memory";
+	} else { /* 22.11 refuses --no-huge with --in-memory */
+		arguments[count++] = "--no-huge";
+		arguments[count++] = "--no-shconf";
+		arguments[count++] = "-m";
+		arguments[count++] = memory;
+	}
+	for (size_t i = 0; i < devices_count && i < 8; i++) {
+		if (!is_pci(devices[i]))
+			continue;
+		pci = true;
+		arguments[count++] = "-a";
+		arguments[count++] = (char *)devices[i];
+	}
+	if (!pci)
+		arguments[count++] = "--no-pci";
+	return rte_eal_init(count, arguments);
+}
+
+int pipeline_eal_start(size_t need_bytes, bool no_huge, const char *const *devices,
+	size_t devices_count, bool *huge, char *message)
+{
+	bool take_huge = !no_huge && pipeline_eal_huge_bytes_free() >= need_bytes;
+	rte_log_set_global_level(RTE_LOG_ERR);
+	if (start(need_bytes, take_huge, devices, devices_count) >= 0) {
+		*huge = take_huge;
+		return 0;
+	}
+	if (rte_errno == EALREADY) {
+		*huge = rte_eal_has_hugepages() != 0;
+		return 0;
+	}
+	snprintf(message, PIPELINE_MESSAGE_SIZE, "DPDK could not start: %s",
+		rte_strerror(rte_errno));
+	return -EIO;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * DPDK's environment, once per process. Takes huge pages when there are free ones and says so;
+ * without them it runs as an ordinary user on plain pages. Workers are threads of our own,
+ * registered with DPDK, so that their number is not fixed at initialisation.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { PIPELINE_EAL_NOTE_SIZE = 128 };
+
+/* Free explicit huge pages, in bytes, over all sizes. */
+size_t pipeline_eal_huge_bytes_free(void);
+
+/*
+ * need_bytes: what packet buffers and DPDK's tables will ask for. *huge says which memory was
+ * taken (of the first call: later calls return what it chose). devices (may hold NULL) are the
+ * ports the run wants; the PCI bus is scanned only for those. -ENOMEM, -EIO with message
+ * (PIPELINE_MESSAGE_SIZE).
+ */
+int pipeline_eal_start(size_t need_bytes, bool no_huge, const char *const *devices,
+	size_t devices_count, bool *huge, char *message);

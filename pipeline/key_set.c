@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Open addressing with linear probing, at most half full; family 0 marks an empty slot. */
+#include "pipeline/key_set.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct key_set {
+	struct base_flow_key *slots;
+	uint32_t *hashes;
+	uint64_t mask;
+	uint64_t count;
+};
+
+enum { SLOTS_AT_START = 1 << 12 };
+
+static int allocate(struct key_set *set, uint64_t slots_count)
+{
+	struct base_flow_key *slots = calloc(slots_count, sizeof(*slots));
+	uint32_t *hashes = malloc(slots_count * sizeof(*hashes));
+	if (slots == NULL || hashes == NULL) {
+		free(slots);
+		free(hashes);
+		return -ENOMEM;
+	}
+	set->slots = slots;
+	set->hashes = hashes;
+	set->mask = slots_count - 1;
+	return 0;
+}
+
+int key_set_create(struct key_set **out)
+{
+	struct key_set *set = calloc(1, sizeof(*set));
+	if (set == NULL)
+		return -ENOMEM;
+	int error = allocate(set, SLOTS_AT_START);
+	if (error != 0) {
+		free(set);
+		return error;
+	}
+	*out = set;
+	return 0;
+}
+
+void key_set_destroy(struct key_set *set)
+{
+	if (set == NULL)
+		return;
+	free(set->slots);
+	free(set->hashes);
+	free(set);
+}
+
+/* Slot of the key, or the empty slot where it belongs. */
+static uint64_t find(const struct key_set *set, const struct base_flow_key *key, uint32_t hash)
+{
+	uint64_t slot = (hash * UINT64_C(0x9e3779b97f4a7c15) >> 20) & set->mask;
+	while (set->slots[slot].family != 0 &&
+		(set->hashes[slot] != hash || !base_flow_key_equal(&set->slots[slot], key)))
+		slot = (slot + 1) & set->mask;
+	return slot;
+}
+
+static void put(struct key_set *set, const struct base_flow_key *key, uint32_t hash, uint64_t slot)
+{
+	set->slots[slot] = *key;
+	set->hashes[slot] = hash;
+}
+
+static int grow(struct key_set *set)
+{
+	struct key_set old = *set;
+	int error = allocate(set, (old.mask + 1) * 2);
+	if (error != 0)
+		return error;
+	for (uint64_t i = 0; i <= old.mask; i++) {
+		if (old.slots[i].family != 0)
+			put(set, &old.slots[i], old.hashes[i],
+				find(set, &old.slots[i], old.hashes[i]));
+	}
+	free(old.slots);
+	free(old.hashes);
+	return 0;
+}
+
+int key_set_add(struct key_set *set, const struct base_flow_key *key, uint32_t hash)
+{
+	if (set->count * 2 > set->mask) {
+		int error = grow(set);
+		if (error != 0)
+			return error;
+	}
+	uint64_t slot = find(set, key, hash);
+	if (set->slots[slot].family != 0)
+		return 0;
+	put(set, key, hash, slot);
+	set->count++;
+	return 1;
+}
+
+uint64_t key_set_count(const struct key_set *set)
+{
+	return set->count;
+}

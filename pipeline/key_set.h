@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Set of flow keys that grows; counts the distinct flows of a capture before a run. */
+#pragma once
+
+#include "base/flow_key.h"
+
+struct key_set;
+
+int key_set_create(struct key_set **out); /* -ENOMEM */
+void key_set_destroy(struct key_set *set);
+/* 1 when the key is new, 0 when it was there, -ENOMEM. */
+int key_set_add(struct key_set *set, const struct base_flow_key *key, uint32_t hash);
+uint64_t key_set_count(const struct key_set *set);

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The worker loop: source -> parse -> reframer -> conntrack -> chain -> sink. */
+#include "pipeline/worker.h"
+
+#include <rte_pause.h>
+
+enum { EXPIRY_LOOKS_PER_PACKET = 4 };
+
+/* Add the cycles since `since` to a stage and start the next one. */
+static inline uint64_t lap(uint64_t *stage, uint64_t since)
+{
+	uint64_t now = base_cycles();
+	*stage += now - since;
+	return now;
+}
+
+/* Take packets with a drop reason out of the burst, count them, give their buffers back. */
+static void remove_dropped(struct worker *worker, struct base_burst *burst)
+{
+	if (BASE_LIKELY(burst->drop_count == 0))
+		return;
+	unsigned int count = base_burst_compact(burst, worker->dropped);
+	for (unsigned int i = 0; i < count; i++)
+		worker->books.dropped[worker->dropped[i]->drop_reason]++;
+	worker->source->ops->give_back(worker->source, worker->dropped, count);
+}
+
+/* Flow switches, by hash: packets / runs is the spatial locality factor of this worker. */
+static uint64_t count_runs(const struct base_burst *burst, uint32_t *last_hash)
+{
+	uint64_t runs = 0;
+	uint32_t last = *last_hash;
+	for (unsigned int i = 0; i < burst->count; i++) {
+		const struct base_packet *packet = burst->packets[i];
+		bool same = packet->hash == last && (packet->flags & BASE_PACKET_FLOW);
+		runs += !same;
+		last = packet->hash;
+	}
+	*last_hash = last;
+	return runs;
+}
+
+/* Malformed packets go on as packets without a flow. */
+static void forgive_malformed(struct base_burst *burst)
+{
+	for (unsigned int i = 0; i < burst->count && burst->drop_count != 0; i++) {
+		struct base_packet *packet = burst->packets[i];
+		if (packet->drop_reason == BASE_DROP_NONE)
+			continue;
+		packet->drop_reason = BASE_DROP_NONE;
+		packet->flags = 0;
+		burst->drop_count--;
+	}
+}
+
+/* How late the wall clock released packets, in capture time. */
+static void note_lateness(struct worker *worker, const struct base_burst *burst, uint64_t limit_ns)
+{
+	for (unsigned int i = 0; i < burst->count; i++)
+		base_histogram_add(&worker->lateness, limit_ns - burst->packets[i]->time_ns);
+}
+
+/* Poll the source and move this worker's clock. */
+static void receive(struct worker *worker, struct base_burst *burst, uint64_t limit_ns)
+{
+	const struct pipeline_config *config = worker->shared->config;
+	burst->drop_count = burst->run_count = 0;
+	burst->count = (uint16_t)worker->source->ops->poll(
+		worker->source, limit_ns, burst->packets, config->burst);
+	for (unsigned int i = 0; i < burst->count; i++)
+		worker->books.read_wire_bytes += burst->packets[i]->wire_len;
+	worker->books.read += burst->count;
+	/* A full burst may have left packets behind that are due: time stops at its last one. */
+	if (burst->count == config->burst || config->clock == PIPELINE_CLOCK_VIRTUAL)
+		limit_ns = burst->count == 0 ? 0 : burst->packets[burst->count - 1]->time_ns;
+	if (limit_ns > worker->now_ns)
+		worker->now_ns = limit_ns;
+}
+
+static void parse(struct worker *worker, struct base_burst *burst)
+{
+	const struct pipeline_config *config = worker->shared->config;
+	base_parse_burst(worker->parser, burst, config->ablations & PIPELINE_ABLATE_RUNS);
+	if (BASE_UNLIKELY(config->keep_malformed && burst->drop_count != 0))
+		forgive_malformed(burst);
+	remove_dropped(worker, burst);
+	if (worker->translates)
+		chain_translate_burst(worker->chain, burst, worker->parser);
+	worker->runs_in += count_runs(burst, &worker->last_hash_in);
+	worker->runs_in_packets += burst->count;
+}
+
+/* Hand the burst to the sink and its buffers back to the source. */
+static void forward(struct worker *worker, struct base_burst *burst)
+{
+	unsigned int kept = 0;
+	uint64_t wire_bytes = 0;
+	order_check_burst(worker->order, burst);
+	worker->flow_runs_out += count_runs(burst, &worker->last_hash_out);
+	for (unsigned int i = 0; i < burst->count; i++)
+		wire_bytes += burst->packets[i]->wire_len;
+	worker->sink->ops->send(worker->sink, burst, &kept);
+	unsigned int refused = burst->drop_count, left = 0;
+	for (unsigned int i = 0; (refused != 0 || kept != 0) && i < burst->count; i++) {
+		struct base_packet *packet = burst->packets[i];
+		if (packet == NULL) /* the device has it now */
+			continue;
+		if (packet->drop_reason != BASE_DROP_NONE) {
+			worker->books.dropped[packet->drop_reason]++;
+			wire_bytes -= packet->wire_len;
+		}
+		burst->packets[left++] = packet;
+	}
+	worker->books.forwarded += burst->count - refused;
+	worker->books.forwarded_wire_bytes += wire_bytes;
+	worker->source->ops->give_back(
+		worker->source, burst->packets, refused != 0 || kept != 0 ? left : burst->count);
+}
+
+/* conntrack -> chain -> sink, for packets in their final order. */
+static void process(struct worker *worker, struct base_burst *burst, uint64_t now_ns)
+{
+	struct worker_cycles *cycles = &worker->cycles;
+	uint64_t since = base_cycles();
+	conntrack_process_burst(worker->tracker, burst);
+	remove_dropped(worker, burst);
+	since = lap(&cycles->conntrack, since);
+	for (uint32_t i = 0; i < worker->chain_count; i++) {
+		chain_function_process(worker->chain, i, burst, now_ns);
+		remove_dropped(worker, burst);
+		since = lap(&cycles->chain[i], since);
+	}
+	forward(worker, burst);
+	lap(&cycles->sink, since);
+}
+
+/* Everything the reframer has released. Returns the number of packets. */
+static unsigned int drain(struct worker *worker, uint64_t now_ns)
+{
+	unsigned int packets = 0;
+	for (;;) {
+		uint64_t since = base_cycles();
+		unsigned int count = reframer_pop_burst(
+			worker->reframer, &worker->out, worker->shared->config->burst);
+		if (worker->shared->config->ablations & PIPELINE_ABLATE_RUNS)
+			base_burst_mark_runs(&worker->out, true);
+		lap(&worker->cycles.reframer, since);
+		if (count == 0)
+			return packets;
+		packets += count;
+		process(worker, &worker->out, now_ns);
+	}
+}
+
+static unsigned int reframe(struct worker *worker, struct base_burst *burst, uint64_t now_ns)
+{
+	uint64_t since = base_cycles();
+	reframer_push_burst(worker->reframer, burst->packets, burst->count);
+	reframer_advance(worker->reframer, now_ns);
+	lap(&worker->cycles.reframer, since);
+	return drain(worker, now_ns);
+}
+
+/* One iteration. limit_ns: no packet later than this may be taken yet. Returns packets touched. */
+static unsigned int step(struct worker *worker, uint64_t limit_ns)
+{
+	struct base_burst *burst = &worker->in;
+	uint64_t start = base_cycles(), since = start;
+	receive(worker, burst, limit_ns);
+	unsigned int touched = burst->count;
+	if (touched != 0)
+		since = lap(&worker->cycles.source, since);
+	if (limit_ns != UINT64_MAX)
+		note_lateness(worker, burst, limit_ns);
+	parse(worker, burst);
+	if (touched != 0)
+		lap(&worker->cycles.parse, since);
+	uint64_t horizon_ns = worker->now_ns;
+	if (worker->reframer != NULL) {
+		touched += reframe(worker, burst, worker->now_ns);
+		horizon_ns = reframer_horizon_ns(worker->reframer);
+	} else if (burst->count != 0) {
+		process(worker, burst, worker->now_ns);
+	}
+	since = base_cycles();
+	unsigned int looks = (touched + 1) * EXPIRY_LOOKS_PER_PACKET;
+	touched += conntrack_advance(
+		worker->tracker, horizon_ns < worker->now_ns ? horizon_ns : worker->now_ns, looks);
+	lap(&worker->cycles.conntrack, since);
+	if (touched != 0)
+		worker->cycles.total += base_cycles() - start;
+	return touched;
+}
+
+/* Capture time that the wall clock has reached: absolute, so it cannot drift. */
+static uint64_t wall_now_ns(const struct worker *worker)
+{
+	const struct worker_shared *shared = worker->shared;
+	double seconds = (double)(base_cycles() - shared->start_cycles) / shared->tsc_hz;
+	return (uint64_t)(seconds * 1e9 * shared->config->speed);
+}
+
+static void loop_virtual(struct worker *worker)
+{
+	while (!worker->source->done &&
+		!atomic_load_explicit(worker->shared->stop, memory_order_relaxed)) {
+		if (step(worker, UINT64_MAX) == 0)
+			rte_pause(); /* a device still has the buffers */
+		atomic_store_explicit(&worker->progress, worker->books.read, memory_order_relaxed);
+	}
+}
+
+static void loop_wall(struct worker *worker)
+{
+	const struct pipeline_config *config = worker->shared->config;
+	bool is_trace = config->source == PIPELINE_SOURCE_TRACE;
+	uint64_t last_ns = config->duration_ns == 0 || is_trace ? UINT64_MAX : config->duration_ns;
+	while (!worker->source->done &&
+		!atomic_load_explicit(worker->shared->stop, memory_order_relaxed)) {
+		uint64_t now_ns = wall_now_ns(worker);
+		if (now_ns >= last_ns)
+			break;
+		if (step(worker, now_ns) == 0)
+			rte_pause();
+		atomic_store_explicit(&worker->progress, worker->books.read, memory_order_relaxed);
+	}
+}
+
+void worker_loop(struct worker *worker)
+{
+	uint64_t start = base_cycles();
+	if (worker->shared->config->clock == PIPELINE_CLOCK_VIRTUAL)
+		loop_virtual(worker);
+	else
+		loop_wall(worker);
+	if (worker->reframer != NULL) {
+		reframer_flush(worker->reframer);
+		uint64_t since = base_cycles();
+		drain(worker, worker->now_ns);
+		worker->cycles.total += base_cycles() - since;
+	}
+	worker->elapsed_cycles = base_cycles() - start;
+}

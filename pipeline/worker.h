@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One worker: owns a source queue, a parser, a reframer, a tracker, a chain and a sink queue, and
+ * runs packets through them to completion. Created and run in its own thread.
+ */
+#pragma once
+
+#include "pipeline/order_check.h"
+#include "pipeline/port.h"
+#include "pipeline/sink.h"
+#include "pipeline/source.h"
+
+/* TSC cycles per stage. */
+struct worker_cycles {
+	uint64_t source, parse, reframer, conntrack, sink;
+	uint64_t chain[CHAIN_FUNCTIONS_MAX];
+	uint64_t total; /* of iterations that did work */
+};
+
+struct worker_shared {
+	const struct pipeline_config *config;
+	const struct schedule *schedule;
+	const struct traces_trace *trace;
+	const struct port *source_port, *sink_port; /* NULL unless used */
+	const atomic_bool *stop; /* of the user; partner: the signal handler's store */
+	atomic_bool failed;      /* a worker could not be set up: all leave */
+	bool huge;
+	uint64_t end_ns;       /* capture time at which timers stop */
+	uint64_t start_cycles; /* wall clock's zero, set between two barriers */
+	double tsc_hz;
+};
+
+struct worker {
+	struct worker_shared *shared;
+	unsigned int index;
+	int error; /* of setup or finish, with message */
+	char message[PIPELINE_MESSAGE_SIZE];
+
+	struct base_arena *arena;
+	struct source *source;
+	struct base_parser *parser;
+	struct reframer *reframer; /* NULL when off */
+	struct conntrack *tracker;
+	struct chain *chain; /* NULL when empty */
+	uint32_t chain_count;
+	bool translates; /* the chain has a nat */
+	struct sink *sink;
+	struct order_check *order;
+
+	struct base_burst in, out;
+	struct base_packet *dropped[BASE_BURST_MAX];
+
+	struct worker_cycles cycles;
+	struct pipeline_books books;
+	uint64_t runs_in, runs_in_packets, flow_runs_out;
+	uint32_t last_hash_in, last_hash_out;
+	uint64_t now_ns; /* latest capture time known */
+	uint64_t elapsed_cycles;
+	struct base_histogram lateness;
+
+	/* filled by worker_finish */
+	struct base_parse_stats parse_stats;
+	struct reframer_stats reframer_stats;
+	struct conntrack_stats conntrack_stats;
+	struct chain_function_stats chain_stats[CHAIN_FUNCTIONS_MAX];
+	uint64_t flow_digest;
+
+	/* read by the main thread for progress; relaxed, no partner */
+	atomic_uint_least64_t progress BASE_ALIGNED(64);
+};
+
+/* Build the stages. On failure worker->error and message are set; destroy is still due. */
+int worker_setup(struct worker *worker);
+/* Run to the end of the input or until asked to stop. */
+void worker_loop(struct worker *worker);
+/* Flush what is held, run timers out, collect statistics. */
+void worker_finish(struct worker *worker);
+void worker_destroy(struct worker *worker);
