@@ -18,7 +18,13 @@
  *
  * A snaplen-cut packet is not malformed: a transport header cut short by the capture (cap_len <
  * wire_len) is still keyed when its ports were captured; BASE_PACKET_L4 is set only when the whole
- * fixed header is there.
+ * fixed header is there. So payload_offset + payload_len may lie beyond cap_len, never beyond
+ * wire_len; readers of the payload check against cap_len. Headers without ports (ESP, GRE, ...)
+ * get l4_offset but not BASE_PACKET_L4.
+ *
+ * Length fields of 0 (segmentation offload, jumbograms) mean "to the end of the wire". A datagram
+ * sent in fragments is keyed by its outer header even when inner keys are asked for, because only
+ * the first fragment shows the inner one.
  *
  * Threads: one base_parser per worker (it owns the fragment cache). Cost: plain IPv4 TCP over
  * Ethernet about 25 cycles plus the hash.
@@ -52,6 +58,7 @@ struct base_parse_config {
 	bool verify_checksums;        /* count bad IPv4/TCP/UDP/ICMP checksums (they still pass) */
 	uint32_t fragments_max;       /* datagrams remembered, default 4096, rounded up to 2^n */
 	uint64_t fragment_timeout_ns; /* default 30 s (RFC 791 asks for at least 15 s) */
+	/* 0 means the default in the last two; fragments_max is at most 2^24. */
 };
 
 /* Counters that do not refuse anything. Writer: the worker. */
