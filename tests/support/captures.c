@@ -228,7 +228,7 @@ const char *captures_write(
 {
 	FILE *file = fopen(captures_path(directory, name), "wb");
 	BASE_ASSERT(file != NULL);
-	BASE_ASSERT(fwrite(bytes->data, 1, bytes->size, file) == bytes->size);
+	BASE_ASSERT(bytes->size == 0 || fwrite(bytes->data, 1, bytes->size, file) == bytes->size);
 	BASE_ASSERT(fclose(file) == 0);
 	return directory->file;
 }
