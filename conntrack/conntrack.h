@@ -40,6 +40,7 @@
 enum conntrack_state {
 	CONNTRACK_STATE_NONE,
 	CONNTRACK_STATE_TCP_SYN_SENT,
+	CONNTRACK_STATE_TCP_SYN_SENT2, /* both sides have sent SYN: simultaneous open */
 	CONNTRACK_STATE_TCP_SYN_RECV,
 	CONNTRACK_STATE_TCP_ESTABLISHED,
 	CONNTRACK_STATE_TCP_FIN_WAIT,   /* one side has sent FIN */

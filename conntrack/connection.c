@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "conntrack/tracker.h"
+
+#include <string.h>
+
+enum conntrack_queue_kind conntrack_queue_of(unsigned int state, bool assured)
+{
+	if (conntrack_state_in(state, CONNTRACK_STATES_HALF_OPEN))
+		return CONNTRACK_QUEUE_HALF_OPEN;
+	if (conntrack_state_is_transient(state, assured))
+		return CONNTRACK_QUEUE_OTHER;
+	return CONNTRACK_QUEUE_NONE;
+}
+
+static void queue_append(struct conntrack *tracker, enum conntrack_queue_kind kind, uint32_t conn)
+{
+	if (tracker->links == NULL || kind == CONNTRACK_QUEUE_NONE)
+		return;
+	struct conntrack_queue *queue = &tracker->queues[kind];
+	tracker->links[conn] =
+		(struct conntrack_links){ .older = queue->newest, .newer = BASE_CONN_NONE };
+	if (queue->newest == BASE_CONN_NONE)
+		queue->oldest = conn;
+	else
+		tracker->links[queue->newest].newer = conn;
+	queue->newest = conn;
+}
+
+static void queue_unlink(struct conntrack *tracker, enum conntrack_queue_kind kind, uint32_t conn)
+{
+	if (tracker->links == NULL || kind == CONNTRACK_QUEUE_NONE)
+		return;
+	struct conntrack_queue *queue = &tracker->queues[kind];
+	struct conntrack_links links = tracker->links[conn];
+	if (links.older == BASE_CONN_NONE)
+		queue->oldest = links.newer;
+	else
+		tracker->links[links.older].newer = links.newer;
+	if (links.newer == BASE_CONN_NONE)
+		queue->newest = links.older;
+	else
+		tracker->links[links.newer].older = links.older;
+}
+
+/* The entry that was seen least recently among the first `looks` of a queue. */
+static uint32_t queue_oldest(const struct conntrack *tracker, enum conntrack_queue_kind kind,
+	unsigned int looks, uint32_t best)
+{
+	uint32_t conn = tracker->queues[kind].oldest;
+	for (; looks > 0 && conn != BASE_CONN_NONE; looks--) {
+		if (best == BASE_CONN_NONE ||
+			tracker->entries[conn].last_seen_ns < tracker->entries[best].last_seen_ns)
+			best = conn;
+		conn = tracker->links[conn].newer;
+	}
+	return best;
+}
+
+static void count_state(struct conntrack *tracker, unsigned int state, int change)
+{
+	struct conntrack_stats *stats = &tracker->stats;
+	stats->state_live[state] += (uint64_t)(int64_t)change;
+	if (conntrack_state_in(state, CONNTRACK_STATES_HALF_OPEN)) {
+		stats->half_open += (uint64_t)(int64_t)change;
+		if (stats->half_open > stats->peak_half_open)
+			stats->peak_half_open = stats->half_open;
+	}
+}
+
+void conntrack_remove(struct conntrack *tracker, uint32_t conn, uint64_t *counter)
+{
+	struct conntrack_entry *entry = &tracker->entries[conn];
+	if (tracker->config.on_remove != NULL)
+		tracker->config.on_remove(
+			tracker->config.on_remove_context, conn, conntrack_user(tracker, conn));
+
+	uint64_t mixed = conntrack_table_mix(&tracker->table, tracker->hashes[conn]);
+	conntrack_table_remove(&tracker->table, mixed, conn);
+	conntrack_expiry_disarm(&tracker->expiry, conn);
+	queue_unlink(
+		tracker, conntrack_queue_of(entry->state, conntrack_entry_is_assured(entry)), conn);
+	count_state(tracker, entry->state, -1);
+
+	entry->key.family = CONNTRACK_ENTRY_DEAD_FAMILY;
+	entry->state = CONNTRACK_STATE_NONE;
+	entry->generation++;
+	tracker->free[tracker->free_count++] = conn;
+	tracker->stats.live--;
+	(*counter)++;
+}
+
+void conntrack_remove_idle(struct conntrack *tracker, uint32_t conn)
+{
+	bool closed = conntrack_state_in(tracker->entries[conn].state, CONNTRACK_STATES_CLOSED);
+	conntrack_remove(tracker, conn, closed ? &tracker->stats.closed : &tracker->stats.expired);
+}
+
+void conntrack_transition(
+	struct conntrack *tracker, uint32_t conn, unsigned int state, unsigned int flags)
+{
+	struct conntrack_entry *entry = &tracker->entries[conn];
+	enum conntrack_queue_kind old_queue =
+		conntrack_queue_of(entry->state, conntrack_entry_is_assured(entry));
+	uint64_t old_idle_max_ns = conntrack_idle_max_ns(tracker, entry);
+
+	if (state != entry->state) {
+		count_state(tracker, entry->state, -1);
+		count_state(tracker, state, 1);
+		entry->state = (uint8_t)state;
+	}
+	entry->flags = (uint16_t)flags;
+
+	enum conntrack_queue_kind queue =
+		conntrack_queue_of(state, conntrack_entry_is_assured(entry));
+	if (queue != old_queue) {
+		queue_unlink(tracker, old_queue, conn);
+		queue_append(tracker, queue, conn);
+	}
+	/* A longer timeout waits for the slot to fire; a shorter one cannot. */
+	if (conntrack_idle_max_ns(tracker, entry) < old_idle_max_ns)
+		conntrack_expiry_shorten(&tracker->expiry, conn, conntrack_due_ns(tracker, entry));
+}
+
+static bool is_full(const struct conntrack *tracker, bool half_open)
+{
+	return tracker->free_count == 0 ||
+	       (half_open && tracker->stats.half_open >= tracker->half_open_max);
+}
+
+/* Room for one more, within a constant number of looks. */
+static bool make_room(struct conntrack *tracker, bool half_open)
+{
+	/* What is due already but waits for its turn in the wheel goes first. */
+	unsigned int removed = 0;
+	conntrack_settle(
+		tracker, tracker->horizon_ns, tracker->horizon_ns, CONNTRACK_SETTLE_MAX, &removed);
+	if (!is_full(tracker, half_open))
+		return true;
+	if (tracker->config.full_policy != CONNTRACK_FULL_EVICT_TRANSIENT)
+		return false;
+
+	bool at_cap = half_open && tracker->stats.half_open >= tracker->half_open_max;
+	uint32_t victim = queue_oldest(
+		tracker, CONNTRACK_QUEUE_HALF_OPEN, CONNTRACK_EVICT_LOOKS / 2, BASE_CONN_NONE);
+	if (!at_cap)
+		victim = queue_oldest(
+			tracker, CONNTRACK_QUEUE_OTHER, CONNTRACK_EVICT_LOOKS / 2, victim);
+	if (victim == BASE_CONN_NONE)
+		return false;
+	conntrack_remove(tracker, victim, &tracker->stats.evicted);
+	return true;
+}
+
+static void fill(struct conntrack *tracker, uint32_t conn, const struct conntrack_opening *opening)
+{
+	struct conntrack_entry *entry = &tracker->entries[conn];
+	entry->key = *opening->key;
+	entry->last_seen_ns = opening->time_ns;
+	entry->packets = 0;
+	entry->syn_seq = opening->syn_seq;
+	entry->flags = opening->flags;
+	entry->state = opening->state;
+	tracker->hashes[conn] = opening->hash;
+	if (tracker->user_stride != 0)
+		memset(conntrack_user_at(tracker, conn), 0, tracker->user_stride);
+}
+
+uint32_t conntrack_open(struct conntrack *tracker, const struct conntrack_opening *opening,
+	enum base_drop_reason *reason)
+{
+	bool half_open = conntrack_state_in(opening->state, CONNTRACK_STATES_HALF_OPEN);
+	if (BASE_UNLIKELY(is_full(tracker, half_open)) && !make_room(tracker, half_open)) {
+		*reason = tracker->free_count == 0 ? BASE_DROP_CONN_TABLE_FULL
+						   : BASE_DROP_CONN_HALF_OPEN;
+		return BASE_CONN_NONE;
+	}
+	uint32_t conn = tracker->free[tracker->free_count - 1];
+	if (conntrack_table_insert(&tracker->table, opening->mixed, conn) != 0) {
+		*reason = BASE_DROP_CONN_TABLE_FULL;
+		return BASE_CONN_NONE;
+	}
+	tracker->free_count--;
+	if (tracker->free_count > 0) {
+		uint32_t next = tracker->free[tracker->free_count - 1];
+		BASE_PREFETCH_W(&tracker->entries[next]);
+		if (tracker->user_stride != 0)
+			BASE_PREFETCH_W(conntrack_user_at(tracker, next));
+	}
+
+	fill(tracker, conn, opening);
+	struct conntrack_entry *entry = &tracker->entries[conn];
+	if (tracker->stats.live == 0)
+		conntrack_expiry_start(&tracker->expiry, opening->time_ns);
+	conntrack_expiry_arm(&tracker->expiry, conn, conntrack_due_ns(tracker, entry));
+	queue_append(
+		tracker, conntrack_queue_of(entry->state, conntrack_entry_is_assured(entry)), conn);
+	count_state(tracker, entry->state, 1);
+	tracker->stats.inserted++;
+	if (++tracker->stats.live > tracker->stats.peak_live)
+		tracker->stats.peak_live = tracker->stats.live;
+	return conn;
+}

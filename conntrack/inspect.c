@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "conntrack/tracker.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+uint32_t conntrack_generation(const struct conntrack *tracker, uint32_t conn)
+{
+	return tracker->entries[conn].generation;
+}
+
+int conntrack_find(const struct conntrack *tracker, const struct base_flow_key *key, uint32_t hash,
+	uint32_t *conn)
+{
+	uint64_t mixed = conntrack_table_mix(&tracker->table, hash);
+	uint32_t found = conntrack_table_find(&tracker->table, mixed, key, tracker->entries);
+	if (found == BASE_CONN_NONE)
+		return -ENOENT;
+	*conn = found;
+	return 0;
+}
+
+static struct conntrack_conn read_conn(
+	const struct conntrack *tracker, const struct conntrack_entry *entry)
+{
+	return (struct conntrack_conn){
+		.key = entry->key,
+		.state = entry->state,
+		.origin_reversed = (entry->flags & CONNTRACK_ENTRY_ORIGIN_REVERSED) != 0,
+		.assured = conntrack_entry_is_assured(entry),
+		.generation = entry->generation,
+		.last_seen_ns = entry->last_seen_ns,
+		.due_ns = conntrack_due_ns(tracker, entry),
+		.packets = entry->packets,
+	};
+}
+
+int conntrack_conn_get(const struct conntrack *tracker, uint32_t conn, struct conntrack_conn *out)
+{
+	if (conn >= tracker->config.entries_max ||
+		tracker->entries[conn].state == CONNTRACK_STATE_NONE)
+		return -ENOENT;
+	*out = read_conn(tracker, &tracker->entries[conn]);
+	return 0;
+}
+
+uint64_t conntrack_purge(struct conntrack *tracker,
+	bool (*match)(void *context, const struct conntrack_conn *conn, void *user), void *context)
+{
+	uint64_t purged = tracker->stats.purged;
+	for (uint32_t i = 0; i < tracker->config.entries_max; i++) {
+		const struct conntrack_entry *entry = &tracker->entries[i];
+		if (entry->state == CONNTRACK_STATE_NONE)
+			continue;
+		struct conntrack_conn conn = read_conn(tracker, entry);
+		if (match == NULL || match(context, &conn, conntrack_user(tracker, i)))
+			conntrack_remove(tracker, i, &tracker->stats.purged);
+	}
+	return tracker->stats.purged - purged;
+}
+
+void conntrack_stats(const struct conntrack *tracker, struct conntrack_stats *stats)
+{
+	uint64_t count = tracker->config.entries_max;
+	*stats = tracker->stats;
+	stats->timers_moved_earlier = tracker->expiry.moved_earlier;
+	stats->memory_bytes = sizeof(*tracker) + conntrack_table_bytes(&tracker->table) +
+			      conntrack_expiry_bytes(&tracker->expiry) +
+			      count * (sizeof(*tracker->entries) + sizeof(*tracker->hashes) +
+					      sizeof(*tracker->free) + tracker->user_stride);
+	if (tracker->links != NULL)
+		stats->memory_bytes += count * sizeof(*tracker->links);
+	stats->bytes_per_entry = (double)stats->memory_bytes / (double)count;
+}
+
+/* What check has found out about each index so far. */
+enum {
+	SEEN_FREE = 1 << 0,
+	SEEN_TABLE = 1 << 1,
+	SEEN_QUEUE = 1 << 2,
+};
+
+struct check {
+	const struct conntrack *tracker;
+	uint8_t *seen;
+	uint64_t found; /* pairs in the table */
+	char *message;
+	size_t message_size;
+	int error;
+};
+
+static BASE_PRINTF(2, 3) void complain(struct check *check, const char *format, ...)
+{
+	if (check->error != 0)
+		return;
+	check->error = -EUCLEAN;
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(check->message, check->message_size, format, arguments);
+	va_end(arguments);
+}
+
+static void visit_pair(void *context, uint32_t bucket, uint16_t tag, uint32_t conn)
+{
+	struct check *check = context;
+	const struct conntrack *tracker = check->tracker;
+	check->found++;
+	if (conn >= tracker->config.entries_max) {
+		complain(check, "bucket %u holds index %u, beyond the table", bucket, conn);
+		return;
+	}
+	if ((check->seen[conn] & (SEEN_TABLE | SEEN_FREE)) != 0)
+		complain(check, "index %u is in the table twice, or free as well", conn);
+	check->seen[conn] |= SEEN_TABLE;
+	uint64_t mixed = conntrack_table_mix(&tracker->table, tracker->hashes[conn]);
+	if (mixed >> tracker->table.shift != bucket || conntrack_table_tag(mixed) != tag)
+		complain(check, "index %u is in bucket %u, not its own", conn, bucket);
+	else if (conntrack_table_find(&tracker->table, mixed, &tracker->entries[conn].key,
+			 tracker->entries) != conn)
+		complain(check, "the key of index %u does not lead to it", conn);
+}
+
+static void check_free(struct check *check)
+{
+	const struct conntrack *tracker = check->tracker;
+	uint64_t count = tracker->config.entries_max;
+	if (tracker->free_count > count || tracker->stats.live + tracker->free_count != count)
+		complain(check, "live and free entries are not all entries");
+	for (uint32_t i = 0; check->error == 0 && i < tracker->free_count; i++) {
+		uint32_t conn = tracker->free[i];
+		if (conn >= count || check->seen[conn] != 0)
+			complain(check, "free index %u is twice free, or out of range", conn);
+		else if (tracker->entries[conn].state != CONNTRACK_STATE_NONE)
+			complain(check, "free index %u has a state", conn);
+		else if (conntrack_expiry_is_armed(&tracker->expiry, conn))
+			complain(check, "free index %u has a timer", conn);
+		else
+			check->seen[conn] = SEEN_FREE;
+	}
+}
+
+static void check_table(struct check *check)
+{
+	const struct conntrack *tracker = check->tracker;
+	for (uint32_t i = 0; check->error == 0 && i < tracker->table.buckets_count; i++) {
+		const char *wrong =
+			conntrack_table_check_bucket(&tracker->table, i, visit_pair, check);
+		if (wrong != NULL)
+			complain(check, "bucket %u: %s", i, wrong);
+	}
+	if (check->found != tracker->stats.live)
+		complain(check, "the table holds %llu entries, live are %llu",
+			(unsigned long long)check->found, (unsigned long long)tracker->stats.live);
+}
+
+static void check_queues(struct check *check)
+{
+	const struct conntrack *tracker = check->tracker;
+	for (unsigned int kind = 0; kind < CONNTRACK_QUEUES_COUNT; kind++) {
+		uint32_t older = BASE_CONN_NONE;
+		uint32_t conn = tracker->queues[kind].oldest;
+		while (check->error == 0 && conn != BASE_CONN_NONE) {
+			const struct conntrack_entry *entry = &tracker->entries[conn];
+			if (check->seen[conn] != SEEN_TABLE)
+				complain(check, "index %u is queued twice, or not live", conn);
+			else if (tracker->links[conn].older != older)
+				complain(check, "the queue's links of index %u disagree", conn);
+			else if (conntrack_queue_of(
+					 entry->state, conntrack_entry_is_assured(entry)) != kind)
+				complain(check, "index %u is in the wrong queue", conn);
+			check->seen[conn] |= SEEN_QUEUE;
+			older = conn;
+			conn = tracker->links[conn].newer;
+		}
+		if (tracker->queues[kind].newest != older)
+			complain(check, "a queue's end is not its newest");
+	}
+}
+
+static void check_live(struct check *check)
+{
+	const struct conntrack *tracker = check->tracker;
+	uint64_t state_live[CONNTRACK_STATES_COUNT] = { 0 };
+	uint64_t half_open = 0;
+	for (uint32_t i = 0; check->error == 0 && i < tracker->config.entries_max; i++) {
+		const struct conntrack_entry *entry = &tracker->entries[i];
+		if ((check->seen[i] & SEEN_TABLE) == 0)
+			continue;
+		uint64_t due_ns = conntrack_due_ns(tracker, entry);
+		uint64_t tick = conntrack_expiry_due_tick(&tracker->expiry, due_ns);
+		bool armed = conntrack_expiry_is_armed(&tracker->expiry, i);
+		bool assured = conntrack_entry_is_assured(entry);
+		bool queued = (check->seen[i] & SEEN_QUEUE) != 0;
+		if (tick <= tracker->expiry.current)
+			tick = tracker->expiry.current + 1;
+		if (entry->state == CONNTRACK_STATE_NONE || entry->state >= CONNTRACK_STATES_COUNT)
+			complain(check, "live index %u has no state", i);
+		else if (!armed && due_ns != CONNTRACK_EXPIRY_NEVER)
+			complain(check, "live index %u has no timer", i);
+		else if (armed && due_ns != CONNTRACK_EXPIRY_NEVER &&
+			 conntrack_expiry_fire_tick(&tracker->expiry, i) > tick)
+			complain(check, "the timer of index %u fires too late", i);
+		else if (tracker->links != NULL &&
+			 queued != conntrack_state_is_transient(entry->state, assured))
+			complain(check, "index %u is transient and not queued, or not so", i);
+		else
+			state_live[entry->state]++;
+		half_open += conntrack_state_in(entry->state, CONNTRACK_STATES_HALF_OPEN);
+	}
+	for (unsigned int i = 0; i < CONNTRACK_STATES_COUNT; i++)
+		if (state_live[i] != tracker->stats.state_live[i])
+			complain(check, "count of state %s is wrong", conntrack_state_name(i));
+	if (half_open != tracker->stats.half_open)
+		complain(check, "count of half-open connections is wrong");
+}
+
+int conntrack_check(const struct conntrack *tracker, char *message, size_t message_size)
+{
+	const struct conntrack_stats *stats = &tracker->stats;
+	struct check check = {
+		.tracker = tracker,
+		.seen = calloc(tracker->config.entries_max, 1),
+		.message = message,
+		.message_size = message_size,
+	};
+	if (check.seen == NULL)
+		return -ENOMEM;
+	check_free(&check);
+	if (check.error == 0)
+		check_table(&check);
+	if (check.error == 0 && tracker->links != NULL)
+		check_queues(&check);
+	if (check.error == 0)
+		check_live(&check);
+	const char *wrong = conntrack_expiry_check(&tracker->expiry);
+	if (wrong != NULL)
+		complain(&check, "%s", wrong);
+	if (stats->inserted !=
+		stats->live + stats->expired + stats->closed + stats->evicted + stats->purged)
+		complain(&check, "inserted is not live + expired + closed + evicted + purged");
+	free(check.seen);
+	return check.error;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "conntrack/table.h"
+
+#include <errno.h>
+
+#define LINE_NONE UINT32_MAX
+
+int conntrack_table_init(struct conntrack_table *table, uint32_t entries_max, uint64_t salt,
+	struct base_arena *arena)
+{
+	uint64_t wanted = ((uint64_t)entries_max * 10 + 63) / 64;
+	unsigned int bits = 1;
+	while ((UINT64_C(1) << bits) < wanted)
+		bits++;
+
+	struct conntrack_table made = {
+		.salt = salt,
+		.shift = 64 - bits,
+		.buckets_count = 1u << bits,
+		.overflow_count = entries_max / CONNTRACK_TABLE_LINE_PAIRS + 1,
+		.arena = arena,
+	};
+	made.buckets = base_arena_alloc(
+		arena, made.buckets_count * sizeof(*made.buckets), BASE_CACHE_LINE);
+	made.overflow = base_arena_alloc(
+		arena, made.overflow_count * sizeof(*made.overflow), BASE_CACHE_LINE);
+	if (made.buckets == NULL || made.overflow == NULL) {
+		conntrack_table_release(&made);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < made.buckets_count; i++)
+		made.buckets[i].next = LINE_NONE;
+	for (uint32_t i = 0; i < made.overflow_count; i++)
+		made.overflow[i].next = i + 1 < made.overflow_count ? i + 1 : LINE_NONE;
+	*table = made;
+	return 0;
+}
+
+void conntrack_table_release(struct conntrack_table *table)
+{
+	base_arena_free(
+		table->arena, table->buckets, table->buckets_count * sizeof(*table->buckets));
+	base_arena_free(
+		table->arena, table->overflow, table->overflow_count * sizeof(*table->overflow));
+	table->buckets = NULL;
+	table->overflow = NULL;
+}
+
+uint64_t conntrack_table_bytes(const struct conntrack_table *table)
+{
+	return ((uint64_t)table->buckets_count + table->overflow_count) * sizeof(*table->buckets);
+}
+
+/* Pairs in the first overflow line, the only one that may be part full; 0 without overflow. */
+static unsigned int overflow_fill(const struct conntrack_table_line *bucket)
+{
+	if (bucket->count <= CONNTRACK_TABLE_LINE_PAIRS)
+		return 0;
+	return (bucket->count - 1u) % CONNTRACK_TABLE_LINE_PAIRS + 1;
+}
+
+int conntrack_table_insert(struct conntrack_table *table, uint64_t mixed, uint32_t index)
+{
+	struct conntrack_table_line *bucket = conntrack_table_bucket(table, mixed);
+	uint16_t tag = conntrack_table_tag(mixed);
+	unsigned int count = bucket->count;
+
+	if (BASE_LIKELY(count < CONNTRACK_TABLE_LINE_PAIRS)) {
+		bucket->tag[count] = tag;
+		bucket->index[count] = index;
+		bucket->count++;
+		return 0;
+	}
+	if (count == CONNTRACK_TABLE_LINE_PAIRS * (1 + CONNTRACK_TABLE_LINES_MAX))
+		return -ENOSPC;
+
+	unsigned int place = count % CONNTRACK_TABLE_LINE_PAIRS;
+	if (place == 0) {
+		/* Eight pairs per line in use are stored, so this cannot fail. */
+		uint32_t fresh = table->overflow_free;
+		BASE_ASSERT(fresh != LINE_NONE);
+		table->overflow_free = table->overflow[fresh].next;
+		table->overflow[fresh].next = bucket->next;
+		bucket->next = fresh;
+		table->overflow_used++;
+	}
+	struct conntrack_table_line *line = &table->overflow[bucket->next];
+	line->tag[place] = tag;
+	line->index[place] = index;
+	bucket->filter |= (uint16_t)(1u << (tag >> 12));
+	bucket->count++;
+	return 0;
+}
+
+static uint16_t filter_of(
+	const struct conntrack_table *table, const struct conntrack_table_line *bucket)
+{
+	unsigned int fill = overflow_fill(bucket);
+	unsigned int filter = 0;
+	uint32_t next = bucket->next;
+	while (fill != 0 && next != LINE_NONE) {
+		const struct conntrack_table_line *line = &table->overflow[next];
+		for (unsigned int i = 0; i < fill; i++)
+			filter |= 1u << (line->tag[i] >> 12);
+		next = line->next;
+		fill = CONNTRACK_TABLE_LINE_PAIRS;
+	}
+	return (uint16_t)filter;
+}
+
+static struct conntrack_table_line *line_of(const struct conntrack_table *table,
+	struct conntrack_table_line *bucket, uint32_t index, unsigned int *place)
+{
+	unsigned int count = bucket->count;
+	struct conntrack_table_line *line = bucket;
+	unsigned int fill = count < CONNTRACK_TABLE_LINE_PAIRS ? count : CONNTRACK_TABLE_LINE_PAIRS;
+	uint32_t next = bucket->next;
+	unsigned int next_fill = overflow_fill(bucket);
+	for (;;) {
+		for (unsigned int i = 0; i < fill; i++) {
+			if (line->index[i] == index) {
+				*place = i;
+				return line;
+			}
+		}
+		BASE_ASSERT(next != LINE_NONE);
+		line = &table->overflow[next];
+		next = line->next;
+		fill = next_fill;
+		next_fill = CONNTRACK_TABLE_LINE_PAIRS;
+	}
+}
+
+void conntrack_table_remove(struct conntrack_table *table, uint64_t mixed, uint32_t index)
+{
+	struct conntrack_table_line *bucket = conntrack_table_bucket(table, mixed);
+	unsigned int place;
+	struct conntrack_table_line *line = line_of(table, bucket, index, &place);
+
+	/* The last pair fills the hole, so that the bucket stays compact. */
+	unsigned int fill = overflow_fill(bucket);
+	struct conntrack_table_line *last = fill != 0 ? &table->overflow[bucket->next] : bucket;
+	unsigned int last_place = (fill != 0 ? fill : bucket->count) - 1;
+	line->tag[place] = last->tag[last_place];
+	line->index[place] = last->index[last_place];
+	bucket->count--;
+	if (fill == 0)
+		return;
+	if (last_place == 0) {
+		uint32_t empty = bucket->next;
+		bucket->next = last->next;
+		last->next = table->overflow_free;
+		table->overflow_free = empty;
+		table->overflow_used--;
+	}
+	bucket->filter = filter_of(table, bucket);
+}
+
+uint32_t conntrack_table_find_overflow(const struct conntrack_table *table, uint64_t mixed,
+	const struct base_flow_key *key, const struct conntrack_entry *entries)
+{
+	const struct conntrack_table_line *bucket = conntrack_table_bucket(table, mixed);
+	uint16_t tag = conntrack_table_tag(mixed);
+	unsigned int fill = overflow_fill(bucket);
+	uint32_t next = bucket->next;
+	while (fill != 0 && next != LINE_NONE) {
+		const struct conntrack_table_line *line = &table->overflow[next];
+		unsigned int mask =
+			conntrack_table_match(line, tag) & conntrack_table_valid_mask(fill);
+		for (; mask != 0; mask &= mask - 1) {
+			uint32_t index = line->index[__builtin_ctz(mask)];
+			if (base_flow_key_equal(&entries[index].key, key))
+				return index;
+		}
+		next = line->next;
+		fill = CONNTRACK_TABLE_LINE_PAIRS;
+	}
+	return BASE_CONN_NONE;
+}
+
+uint32_t conntrack_table_guess_overflow(const struct conntrack_table *table, uint64_t mixed)
+{
+	const struct conntrack_table_line *bucket = conntrack_table_bucket(table, mixed);
+	uint16_t tag = conntrack_table_tag(mixed);
+	unsigned int fill = overflow_fill(bucket);
+	uint32_t next = bucket->next;
+	while (fill != 0 && next != LINE_NONE) {
+		const struct conntrack_table_line *line = &table->overflow[next];
+		unsigned int mask =
+			conntrack_table_match(line, tag) & conntrack_table_valid_mask(fill);
+		if (mask != 0)
+			return line->index[__builtin_ctz(mask)];
+		next = line->next;
+		fill = CONNTRACK_TABLE_LINE_PAIRS;
+	}
+	return BASE_CONN_NONE;
+}
+
+const char *conntrack_table_check_bucket(const struct conntrack_table *table, uint32_t bucket_index,
+	void (*visit)(void *context, uint32_t bucket, uint16_t tag, uint32_t index), void *context)
+{
+	const struct conntrack_table_line *bucket = &table->buckets[bucket_index];
+	unsigned int count = bucket->count;
+	if (count > CONNTRACK_TABLE_LINE_PAIRS * (1 + CONNTRACK_TABLE_LINES_MAX))
+		return "a bucket holds more than its bound";
+
+	const struct conntrack_table_line *line = bucket;
+	unsigned int fill = count < CONNTRACK_TABLE_LINE_PAIRS ? count : CONNTRACK_TABLE_LINE_PAIRS;
+	unsigned int next_fill = overflow_fill(bucket);
+	uint32_t next = bucket->next;
+	for (;;) {
+		for (unsigned int i = 0; i < fill; i++)
+			visit(context, bucket_index, line->tag[i], line->index[i]);
+		count -= fill;
+		if (count == 0)
+			break;
+		if (next >= table->overflow_count)
+			return "a bucket's overflow lines end too early";
+		line = &table->overflow[next];
+		next = line->next;
+		fill = next_fill;
+		next_fill = CONNTRACK_TABLE_LINE_PAIRS;
+	}
+	if (next != LINE_NONE)
+		return "a bucket has more overflow lines than pairs for them";
+	if (bucket->filter != filter_of(table, bucket))
+		return "a bucket's filter differs from its overflow lines";
+	return NULL;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The tracker's own parts, shared by its files:
+ *
+ *   tracker.c     create, destroy, timers        connection.c  insert, remove, change state
+ *   process.c     the packet path                inspect.c     stats, reading, purge, check
+ *
+ * One array per who needs it: entries (every packet), hashes and timer positions (insertion,
+ * removal), links (only when evicting), user memory (the chain).
+ */
+#pragma once
+
+#include "conntrack/entry.h"
+#include "conntrack/expiry.h"
+#include "conntrack/state.h"
+#include "conntrack/table.h"
+
+/* Transient connections in the order in which they became so; only when the policy evicts. */
+enum conntrack_queue_kind {
+	CONNTRACK_QUEUE_HALF_OPEN,
+	CONNTRACK_QUEUE_OTHER,
+	CONNTRACK_QUEUES_COUNT,
+	CONNTRACK_QUEUE_NONE = CONNTRACK_QUEUES_COUNT
+};
+
+struct conntrack_queue {
+	uint32_t oldest;
+	uint32_t newest;
+};
+
+struct conntrack_links {
+	uint32_t older;
+	uint32_t newer;
+};
+
+enum {
+	CONNTRACK_DEDUP_SLOTS = 512,
+	CONNTRACK_STATES_PADDED = 16,
+	CONNTRACK_SETTLE_MAX = 32, /* entries taken from the wheel at a time */
+	CONNTRACK_EVICT_LOOKS = 8, /* candidates looked at */
+};
+
+struct conntrack {
+	/* read by every packet */
+	struct conntrack_entry *entries;
+	uint8_t *user;
+	uint32_t user_stride; /* 0: no user memory */
+	/* [assured][state]: a connection is expired when it is idle for longer than this. One less
+	 * than the timeout, so that "never" (0) becomes the largest value. */
+	uint64_t idle_max_ns[2][CONNTRACK_STATES_PADDED];
+	struct conntrack_table table;
+	uint16_t dedup[CONNTRACK_DEDUP_SLOTS]; /* run head last seen with this hash; a hint */
+
+	/* insertion and removal */
+	uint32_t *hashes;
+	uint32_t *free; /* stack of free indices */
+	uint32_t free_count;
+	uint32_t half_open_max;
+	struct conntrack_links *links;
+	struct conntrack_queue queues[CONNTRACK_QUEUES_COUNT];
+	uint64_t horizon_ns; /* latest that conntrack_advance was told */
+	struct conntrack_expiry expiry;
+
+	struct conntrack_stats stats; /* counters; derived fields are filled on reading */
+	struct conntrack_config config;
+};
+
+static inline bool conntrack_entry_is_assured(const struct conntrack_entry *entry)
+{
+	return (entry->flags & CONNTRACK_ENTRY_ASSURED) != 0;
+}
+
+static inline uint64_t conntrack_idle_max_ns(
+	const struct conntrack *tracker, const struct conntrack_entry *entry)
+{
+	return tracker->idle_max_ns[conntrack_entry_is_assured(entry)][entry->state];
+}
+
+/* A packet may be older than the entry's latest: another worker or a reorderer can do that. */
+static inline bool conntrack_is_expired(
+	const struct conntrack *tracker, const struct conntrack_entry *entry, uint64_t time_ns)
+{
+	uint64_t idle_ns = time_ns - entry->last_seen_ns;
+	return time_ns > entry->last_seen_ns && idle_ns > conntrack_idle_max_ns(tracker, entry);
+}
+
+/* UINT64_MAX: never. */
+static inline uint64_t conntrack_due_ns(
+	const struct conntrack *tracker, const struct conntrack_entry *entry)
+{
+	uint64_t idle_max_ns = conntrack_idle_max_ns(tracker, entry);
+	uint64_t due_ns;
+	if (idle_max_ns == UINT64_MAX ||
+		__builtin_add_overflow(entry->last_seen_ns, idle_max_ns + 1, &due_ns))
+		return CONNTRACK_EXPIRY_NEVER;
+	return due_ns;
+}
+
+static inline void *conntrack_user_at(const struct conntrack *tracker, uint32_t conn)
+{
+	return tracker->user + (size_t)conn * tracker->user_stride;
+}
+
+enum conntrack_queue_kind conntrack_queue_of(unsigned int state, bool assured);
+
+/* connection.c */
+
+struct conntrack_opening {
+	const struct base_flow_key *key;
+	uint64_t mixed;
+	uint64_t time_ns;
+	uint32_t hash;
+	uint32_t syn_seq;
+	uint16_t flags; /* enum conntrack_entry_flag */
+	uint8_t state;
+};
+
+/* The new connection's index, or BASE_CONN_NONE with the reason. */
+uint32_t conntrack_open(struct conntrack *tracker, const struct conntrack_opening *opening,
+	enum base_drop_reason *reason);
+
+/* counter: the member of stats that this removal belongs to. */
+void conntrack_remove(struct conntrack *tracker, uint32_t conn, uint64_t *counter);
+
+/* expired or closed, by its state. */
+void conntrack_remove_idle(struct conntrack *tracker, uint32_t conn);
+
+/* Change state and flags; last_seen_ns must be up to date. Moves the timer earlier if need be. */
+void conntrack_transition(
+	struct conntrack *tracker, uint32_t conn, unsigned int state, unsigned int flags);
+
+/* tracker.c: remove or re-arm up to `max` entries that fire by horizon_ns. Returns how many were
+ * looked at. */
+unsigned int conntrack_settle(struct conntrack *tracker, uint64_t horizon_ns, uint64_t end_ns,
+	unsigned int max, unsigned int *removed);
