@@ -3,82 +3,140 @@
 
 #include "base/checksum.h"
 
-enum {
-	FEISTEL_ROUNDS = 4,
-	IP4_SOURCE = 12,
-	IP4_CHECKSUM = 10,
-	IP4_ADDRESSES_SIZE = 8,
-	IP6_SOURCE = 8,
-	IP6_ADDRESSES_SIZE = 32,
-	IP6_HEADER_SIZE = 40,
-};
+enum { FEISTEL_ROUNDS = 4 };
 
-/* Round function: any function of (half, round key) makes a permutation. */
-static uint32_t mix32(uint32_t half, uint32_t key)
+/* Round key: any function of copy and round that differs between them serves; the rounds mix. */
+static uint32_t round_key(uint32_t copy, uint32_t round)
 {
-	uint32_t x = half ^ key;
-	x *= 0x85ebca6bu;
-	x ^= x >> 13;
-	x *= 0xc2b2ae35u;
-	return x ^ x >> 16;
+	uint32_t key = (copy * UINT32_C(0x9e3779b9)) ^ (round * UINT32_C(0x85ebca6b));
+	return (key ^ key >> 15) * UINT32_C(0x2c1b3c6d);
 }
 
 uint32_t base_remap_ip4(uint32_t address, uint32_t copy)
 {
-	uint32_t left = address >> 16, right = address & 0xffff;
 	if (copy == 0)
 		return address;
+	uint32_t left = address >> 16, right = address & 0xffff;
 	for (uint32_t round = 0; round < FEISTEL_ROUNDS; round++) {
-		uint32_t key = copy * 0x9e3779b9u + round * 0x7f4a7c15u;
-		uint32_t next = left ^ (mix32(right, key) & 0xffff);
+		uint32_t mixed = (right ^ round_key(copy, round)) * UINT32_C(0x7feb352d);
+		uint32_t next = left ^ ((mixed >> 12 ^ mixed >> 3) & 0xffff);
 		left = right;
 		right = next;
 	}
 	return left << 16 | right;
 }
 
-/* The low half of an IPv6 address: the interface identifier. */
-static uint64_t remap_ip6_low(uint64_t low, uint32_t copy)
+/* The same for the low 64 bits of an IPv6 address. */
+static uint64_t remap_interface_id(uint64_t id, uint32_t copy)
 {
-	uint32_t left = (uint32_t)(low >> 32), right = (uint32_t)low;
+	uint32_t left = (uint32_t)(id >> 32), right = (uint32_t)id;
 	for (uint32_t round = 0; round < FEISTEL_ROUNDS; round++) {
-		uint32_t next = left ^ mix32(right, copy * 0x9e3779b9u + round * 0x7f4a7c15u);
+		uint64_t mixed =
+			(uint64_t)(right ^ round_key(copy, round)) * UINT64_C(0x9e3779b97f4a7c15);
+		uint32_t next = left ^ (uint32_t)(mixed >> 29);
 		left = right;
 		right = next;
 	}
 	return (uint64_t)left << 32 | right;
 }
 
-static uint64_t load_be(const uint8_t *bytes, unsigned int size)
+static uint16_t load16(const uint8_t *bytes)
 {
-	uint64_t value = 0;
-	for (unsigned int i = 0; i < size; i++)
-		value = value << 8 | bytes[i];
+	uint16_t value;
+	memcpy(&value, bytes, sizeof(value));
 	return value;
 }
 
-static void store_be(uint8_t *bytes, uint64_t value, unsigned int size)
+/*
+ * Checksums to keep right while bytes of a packet change. `enclosing` covers everything that is
+ * written (the ICMP checksum over a quote), `pseudo` covers addresses only through the pseudo
+ * header. Either is NULL when there is none, or when it was not captured.
+ */
+struct sums {
+	uint8_t *enclosing;
+	uint8_t *pseudo;
+	bool pseudo_is_udp;
+};
+
+static void update(uint8_t *checksum, const uint8_t *old, const uint8_t *new, size_t size)
 {
-	for (unsigned int i = size; i-- > 0; value >>= 8)
-		bytes[i] = (uint8_t)value;
+	uint16_t value = base_checksum_update_bytes(load16(checksum), old, new, size);
+	memcpy(checksum, &value, sizeof(value));
 }
 
-/* Rewrite both addresses of the IP header at `ip`, which is captured whole; returns their place. */
-static uint8_t *rewrite_addresses(uint8_t *ip, bool ip6, uint32_t copy)
+/* Change a checksum field because `old` became `new` somewhere in what it covers. */
+static void update_inside(const struct sums *sums, uint8_t *checksum, const uint8_t *old,
+	const uint8_t *new, size_t size)
 {
-	uint8_t *addresses = ip + (ip6 ? IP6_SOURCE : IP4_SOURCE);
-	for (int i = 0; i < 2; i++) {
-		uint8_t *address = addresses + i * (ip6 ? 16 : 4);
-		if (ip6)
-			store_be(address + 8, remap_ip6_low(load_be(address + 8, 8), copy), 8);
-		else
-			store_be(address, base_remap_ip4((uint32_t)load_be(address, 4), copy), 4);
+	uint8_t before[2];
+	memcpy(before, checksum, sizeof(before));
+	update(checksum, old, new, size);
+	if (sums->enclosing != NULL)
+		update(sums->enclosing, before, checksum, sizeof(before));
+}
+
+static void update_pseudo(
+	const struct sums *sums, const uint8_t *old, const uint8_t *new, size_t size)
+{
+	static const uint8_t none[2] = { 0, 0 }, ones[2] = { 0xff, 0xff };
+	if (sums->pseudo == NULL)
+		return;
+	if (!sums->pseudo_is_udp) {
+		update_inside(sums, sums->pseudo, old, new, size);
+		return;
 	}
-	return addresses;
+	/* UDP: 0 says "not computed", so a computed 0 is written as its other form. */
+	if (load16(sums->pseudo) == 0)
+		return;
+	update_inside(sums, sums->pseudo, old, new, size);
+	if (load16(sums->pseudo) != 0)
+		return;
+	memcpy(sums->pseudo, ones, sizeof(ones));
+	if (sums->enclosing != NULL)
+		update(sums->enclosing, none, ones, sizeof(ones));
 }
 
-/* Where the checksum that covers the pseudo-header stands, from the transport header; 0: none. */
-static unsigned int checksum_offset(uint8_t protocol)
+static void remap_ip4(uint8_t *ip, uint32_t copy, const struct sums *sums)
+{
+	uint8_t old[8];
+	memcpy(old, ip + 12, sizeof(old));
+	for (int side = 0; side < 2; side++) {
+		uint32_t address;
+		memcpy(&address, old + 4 * side, sizeof(address));
+		address = __builtin_bswap32(base_remap_ip4(__builtin_bswap32(address), copy));
+		memcpy(ip + 12 + 4 * side, &address, sizeof(address));
+	}
+	if (sums->enclosing != NULL)
+		update(sums->enclosing, old, ip + 12, sizeof(old));
+	update_inside(sums, ip + 10, old, ip + 12, sizeof(old));
+	update_pseudo(sums, old, ip + 12, sizeof(old));
+}
+
+static void remap_ip6(uint8_t *ip, uint32_t copy, const struct sums *sums)
+{
+	for (int side = 0; side < 2; side++) {
+		uint8_t old[8], *id = ip + 16 + 16 * side;
+		uint64_t value;
+		memcpy(old, id, sizeof(old));
+		memcpy(&value, id, sizeof(value));
+		value = __builtin_bswap64(remap_interface_id(__builtin_bswap64(value), copy));
+		memcpy(id, &value, sizeof(value));
+		if (sums->enclosing != NULL)
+			update(sums->enclosing, old, id, sizeof(old));
+		update_pseudo(sums, old, id, sizeof(old));
+	}
+}
+
+static void remap_header(uint8_t *ip, bool ip6, uint32_t copy, const struct sums *sums)
+{
+	if (ip6)
+		remap_ip6(ip, copy, sums);
+	else
+		remap_ip4(ip, copy, sums);
+}
+
+/* Where a transport protocol keeps a checksum that covers addresses, or 0. */
+static uint32_t pseudo_checksum_offset(uint8_t protocol)
 {
 	switch (protocol) {
 	case BASE_PROTOCOL_TCP:
@@ -92,83 +150,38 @@ static unsigned int checksum_offset(uint8_t protocol)
 	}
 }
 
-struct span {
-	const uint8_t *end; /* of the captured bytes */
-	uint8_t *outer;     /* ICMP checksum that covers all this, or NULL */
-};
-
-/* Update the checksum at `field` for a change elsewhere, and what covers the field itself. */
-static void update(const struct span *span, uint8_t *field, const uint8_t *old_bytes,
-	const uint8_t *new_bytes, size_t size)
+static void set_pseudo(
+	struct sums *sums, const struct base_packet *packet, uint32_t l4, uint8_t protocol)
 {
-	uint16_t before, after, outer;
-	if (field + 2 > span->end)
+	uint32_t offset = pseudo_checksum_offset(protocol);
+	if (offset == 0 || l4 + offset + 2 > packet->cap_len)
 		return;
-	memcpy(&before, field, 2);
-	after = base_checksum_update_bytes(before, old_bytes, new_bytes, size);
-	memcpy(field, &after, 2);
-	if (span->outer == NULL || span->outer + 2 > span->end)
-		return;
-	memcpy(&outer, span->outer, 2);
-	outer = base_checksum_update16(outer, before, after);
-	memcpy(span->outer, &outer, 2);
+	sums->pseudo = packet->data + l4 + offset;
+	sums->pseudo_is_udp = protocol == BASE_PROTOCOL_UDP;
 }
 
-/* One IP header with, when l4 is not NULL, its transport header. */
-static void remap_header(const struct span *span, uint8_t *ip, bool ip6, uint8_t *l4,
-	uint8_t protocol, uint32_t copy)
-{
-	uint8_t old_bytes[IP6_ADDRESSES_SIZE];
-	size_t size = ip6 ? IP6_ADDRESSES_SIZE : IP4_ADDRESSES_SIZE;
-	memcpy(old_bytes, ip + (ip6 ? IP6_SOURCE : IP4_SOURCE), size);
-	const uint8_t *new_bytes = rewrite_addresses(ip, ip6, copy);
-	if (span->outer != NULL && span->outer + 2 <= span->end) {
-		uint16_t outer;
-		memcpy(&outer, span->outer, 2);
-		outer = base_checksum_update_bytes(outer, old_bytes, new_bytes, size);
-		memcpy(span->outer, &outer, 2);
-	}
-	if (!ip6)
-		update(span, ip + IP4_CHECKSUM, old_bytes, new_bytes, size);
-	unsigned int offset = l4 == NULL ? 0 : checksum_offset(protocol);
-	if (offset == 0 || l4 + offset + 2 > span->end)
-		return;
-	bool absent = protocol == BASE_PROTOCOL_UDP && l4[offset] == 0 && l4[offset + 1] == 0;
-	if (absent) /* the sender computed none (RFC 768) */
-		return;
-	update(span, l4 + offset, old_bytes, new_bytes, size);
-	if (protocol == BASE_PROTOCOL_UDP && l4[offset] == 0 && l4[offset + 1] == 0)
-		l4[offset] = l4[offset + 1] = 0xff; /* the same sum, but not "none" */
-}
-
-static void remap_quote(struct base_packet *packet, bool ip6, uint32_t copy)
+static void remap_quote(struct base_packet *packet, uint32_t copy)
 {
 	uint8_t *quote = packet->data + packet->quote_offset;
-	const struct span span = { packet->data + packet->cap_len,
-		packet->data + packet->l4_offset + 2 };
-	size_t left = packet->cap_len - packet->quote_offset;
-	size_t header = IP6_HEADER_SIZE;
-	uint8_t protocol = ip6 ? quote[6] : quote[9];
-	bool first = true;
-	if (!ip6) {
-		header = (size_t)(quote[0] & 15) * 4;
-		first = (load_be(quote + 6, 2) & 0x1fff) == 0;
-	}
-	uint8_t *l4 = first && left > header ? quote + header : NULL;
-	remap_header(&span, quote, ip6, l4, protocol, copy);
+	bool ip6 = quote[0] >> 4 == 6;
+	/* The parser saw the quoted header whole, and the ICMP header before it. */
+	struct sums sums = { .enclosing = packet->data + packet->l4_offset + 2 };
+	uint32_t header_len = ip6 ? 40 : (quote[0] & 15u) * 4;
+	bool later = !ip6 && (load16(quote + 6) & 0xff1f) != 0;
+	if (!later)
+		set_pseudo(&sums, packet, packet->quote_offset + header_len, quote[ip6 ? 6 : 9]);
+	remap_header(quote, ip6, copy, &sums);
 }
 
 void base_remap_packet(struct base_packet *packet, uint32_t copy)
 {
-	const uint16_t ip_flags = BASE_PACKET_IP4 | BASE_PACKET_IP6;
-	if (copy == 0 || !(packet->flags & BASE_PACKET_FLOW) || !(packet->flags & ip_flags))
+	if (copy == 0 || (packet->flags & BASE_PACKET_FLOW) == 0)
 		return;
-	bool ip6 = packet->flags & BASE_PACKET_IP6;
-	const struct span span = { packet->data + packet->cap_len, NULL };
-	uint8_t *l4 = packet->flags & BASE_PACKET_L4 ? packet->data + packet->l4_offset : NULL;
-	remap_header(&span, packet->data + packet->l3_offset, ip6, l4, packet->protocol, copy);
-	size_t quoted_size = ip6 ? IP6_HEADER_SIZE : 20;
-	if ((packet->flags & BASE_PACKET_ICMP_ERROR) &&
-		packet->quote_offset + quoted_size <= packet->cap_len)
-		remap_quote(packet, ip6, copy);
+	bool ip6 = (packet->flags & BASE_PACKET_IP6) != 0;
+	struct sums sums = { 0 };
+	if ((packet->flags & BASE_PACKET_FRAGMENT_LATER) == 0)
+		set_pseudo(&sums, packet, packet->l4_offset, packet->protocol);
+	if ((packet->flags & BASE_PACKET_ICMP_ERROR) != 0)
+		remap_quote(packet, copy);
+	remap_header(packet->data + packet->l3_offset, ip6, copy, &sums);
 }
