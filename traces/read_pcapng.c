@@ -48,6 +48,9 @@ struct pcapng_reader {
 	size_t fill;
 	uint64_t window_offset; /* of window[0] in the file */
 	uint64_t last_ns;       /* for packets without a time */
+	size_t timeless_from;   /* index of the file's first record ... */
+	size_t timeless_count;  /* ... and how many come before any time is known */
+	bool time_known;
 	uint64_t interfaces_seen;
 	uint64_t interfaces_supported;
 	uint32_t first_unsupported;
@@ -127,9 +130,9 @@ static uint64_t interface_time_ns(
 		ns = ticks;
 	}
 	wide_signed time = (wide_signed)ns + (wide_signed)interface->tsoffset_s * (int64_t)NS_PER_S;
-	*clamped = time < 0 || time > (wide_signed)UINT64_MAX;
+	*clamped = time < 0 || time > (wide_signed)TRACES_TIME_NS_MAX;
 	if (*clamped)
-		return time < 0 ? 0 : UINT64_MAX;
+		return time < 0 ? 0 : TRACES_TIME_NS_MAX;
 	return (uint64_t)time;
 }
 
@@ -182,6 +185,22 @@ static void interface_add(struct pcapng_reader *reader, const uint8_t *body, siz
 	else if (reader->interfaces_seen == reader->interfaces_supported)
 		reader->first_unsupported = interface->linktype;
 	reader->interfaces_seen++;
+}
+
+/* Packets without a time take that of the packet before, or, at the start, of the first with one. */
+static void note_time(struct pcapng_reader *reader, uint64_t time_ns, bool has_time)
+{
+	reader->last_ns = time_ns;
+	if (reader->time_known)
+		return;
+	if (!has_time) {
+		reader->timeless_count++;
+		return;
+	}
+	reader->time_known = true;
+	struct traces_record *records = traces_trace_mutable_records(reader->loader->trace);
+	for (size_t i = 0; i < reader->timeless_count; i++)
+		records[reader->timeless_from + i].time_ns = time_ns;
 }
 
 /* A packet of a link type that we do not read: refuse the file, or count if asked to. */
@@ -242,7 +261,7 @@ static int packet_add(struct pcapng_reader *reader, const struct packet_block *b
 		return error;
 	loader->report->time_clamped += clamped;
 	loader->report->time_missing += !block->has_time;
-	reader->last_ns = time_ns;
+	note_time(reader, time_ns, block->has_time);
 	return 0;
 }
 
@@ -402,6 +421,7 @@ int traces_pcapng_read(
 	memcpy(reader->window, head, head_size);
 	reader->fill = head_size;
 	size_t before = traces_trace_count(loader->trace);
+	reader->timeless_from = before;
 	int error;
 	if (head_size < TRACES_HEAD_BYTES)
 		error = framing_damaged(reader, 0, "file ends inside the section header");

@@ -315,9 +315,9 @@ static const char *options_problem(const struct traces_synth_options *options)
 	if (options->packets > SIZE_MAX / 8 / frame_max)
 		return "too many packets";
 	__extension__ typedef unsigned __int128 wide;
-	if ((wide)options->packets * 1000000000u / options->packets_per_s >
-		UINT64_MAX - options->start_ns)
-		return "timestamps would pass the year 2554";
+	if ((wide)options->packets * 1000000000u / options->packets_per_s + options->start_ns >
+		TRACES_TIME_NS_MAX)
+		return "timestamps would pass the year 2262";
 	return NULL;
 }
 

@@ -36,6 +36,9 @@ enum {
 	TRACES_INTERFACES_MAX = 4096, /* per section */
 };
 
+/* Times are at most this (year 2262), so that sums of times and delays do not wrap. */
+#define TRACES_TIME_NS_MAX ((uint64_t)INT64_MAX)
+
 /* One captured packet. */
 struct traces_record {
 	uint64_t time_ns; /* since the Unix epoch, as captured (may run backwards) */
@@ -77,8 +80,8 @@ struct traces_load_report {
 	uint64_t captured_bytes;
 	uint64_t skipped_oversize; /* records above TRACES_RECORD_BYTES_MAX, skipped in sync */
 	uint64_t skipped_link;     /* packets of unsupported link types (only when asked to) */
-	uint64_t time_clamped;     /* before 1970 or after 2554: set to the nearest */
-	uint64_t time_missing;     /* simple packet blocks: time of the packet before */
+	uint64_t time_clamped;     /* before 1970 or after 2262: set to the nearest */
+	uint64_t time_missing;     /* simple packet blocks: time of a neighbour */
 	uint64_t snaplen_cut;      /* cap_len < wire_len */
 	uint64_t time_backwards;   /* a record earlier than the one before it in its file */
 	uint64_t damages_count;

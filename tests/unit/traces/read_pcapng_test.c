@@ -62,11 +62,11 @@ static void times_out_of_range_are_clamped_and_counted(void **state)
 	assert_int_equal(report.time_clamped, 1);
 	assert_int_equal(time_of(state, 9, INT64_MIN, 3, &report), 0);
 	assert_int_equal(report.time_clamped, 1);
-	assert_int_equal(time_of(state, 9, INT64_MAX, 3, &report), UINT64_MAX);
+	assert_int_equal(time_of(state, 9, INT64_MAX, 3, &report), TRACES_TIME_NS_MAX);
 	assert_int_equal(report.time_clamped, 1);
-	assert_int_equal(time_of(state, 0, 0, UINT64_MAX, &report), UINT64_MAX);
+	assert_int_equal(time_of(state, 0, 0, UINT64_MAX, &report), TRACES_TIME_NS_MAX);
 	assert_int_equal(report.time_clamped, 1);
-	assert_int_equal(time_of(state, 9, 0, UINT64_MAX, &report), UINT64_MAX);
+	assert_int_equal(time_of(state, 9, 0, INT64_MAX, &report), INT64_MAX);
 	assert_int_equal(report.time_clamped, 0);
 }
 
@@ -145,6 +145,28 @@ static void simple_and_obsolete_packets_are_read(void **state)
 	assert_int_equal(records[1].time_ns, 5000);
 	assert_int_equal(report.time_missing, 3);
 	assert_int_equal(report.time_backwards, 0);
+	traces_trace_destroy(trace);
+	captures_release(&file);
+}
+
+static void packets_before_any_time_take_the_first_one(void **state)
+{
+	struct captures_bytes file = { 0 };
+	captures_section(&file);
+	captures_interface(&file, 1, 0, -1, 0);
+	captures_simple_packet(&file, 40, 40, 1);
+	captures_simple_packet(&file, 40, 40, 2);
+	captures_enhanced_packet(&file, 0, 1000, 60, 60, 3);
+	captures_simple_packet(&file, 40, 40, 4);
+	captures_enhanced_packet(&file, 0, 2000, 60, 60, 5);
+	struct traces_load_report report;
+	struct traces_trace *trace = load(state, &file, &report);
+	size_t count;
+	const struct traces_record *records = traces_trace_records(trace, &count);
+	assert_int_equal(count, 5);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(records[i].time_ns, i < 4 ? 1000000 : 2000000);
+	assert_int_equal(report.time_missing, 3);
 	traces_trace_destroy(trace);
 	captures_release(&file);
 }
@@ -392,6 +414,7 @@ int main(void)
 		cmocka_unit_test(sections_in_both_orders_follow_one_another),
 		cmocka_unit_test(interfaces_differ_in_snaplen_and_link_type),
 		cmocka_unit_test(simple_and_obsolete_packets_are_read),
+		cmocka_unit_test(packets_before_any_time_take_the_first_one),
 		cmocka_unit_test(unknown_blocks_are_passed_over),
 		cmocka_unit_test(oversized_packets_are_passed_over_in_sync),
 		cmocka_unit_test(a_bad_packet_in_a_good_block_is_damage_without_loss_of_sync),
