@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/arena.h"
+#include "base/compiler.h"
+#include "base/rng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static bool all_zero(const uint8_t *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (bytes[i] != 0)
+			return false;
+	return true;
+}
+
+static void memory_is_zeroed_aligned_and_reusable(void **)
+{
+	static const size_t aligns[] = { 16, 64, 4096, 2 << 20 };
+	static const size_t sizes[] = { 1, 100, 4096, 70000, 3 << 20 };
+	for (int try_huge = 0; try_huge < 2; try_huge++) {
+		struct base_arena *arena;
+		assert_int_equal(base_arena_create(&arena, try_huge), 0);
+		for (int round = 0; round < 3; round++) {
+			for (size_t a = 0; a < BASE_ARRAY_COUNT(aligns); a++) {
+				for (size_t s = 0; s < BASE_ARRAY_COUNT(sizes); s++) {
+					uint8_t *memory =
+						base_arena_alloc(arena, sizes[s], aligns[a]);
+					assert_non_null(memory);
+					assert_int_equal((uintptr_t)memory % aligns[a], 0);
+					assert_true(all_zero(memory, sizes[s]));
+					memset(memory, 0xaa, sizes[s]);
+					base_arena_free(arena, memory, sizes[s]);
+				}
+			}
+		}
+		struct base_arena_stats stats;
+		base_arena_stats(arena, &stats);
+		assert_int_equal(stats.allocated_bytes, 0);
+		base_arena_destroy(arena);
+	}
+}
+
+static void allocations_do_not_overlap(void **)
+{
+	enum { COUNT = 200 };
+	struct base_arena *arena;
+	struct base_rng rng;
+	uint8_t *blocks[COUNT];
+	size_t sizes[COUNT], total = 0;
+	base_rng_seed(&rng, 10);
+	assert_int_equal(base_arena_create(&arena, false), 0);
+	for (int i = 0; i < COUNT; i++) {
+		sizes[i] = 1 + base_rng_below(&rng, 100000);
+		total += sizes[i];
+		blocks[i] = base_arena_alloc(arena, sizes[i], 64);
+		assert_non_null(blocks[i]);
+		memset(blocks[i], i, sizes[i]);
+	}
+	struct base_arena_stats stats;
+	base_arena_stats(arena, &stats);
+	assert_true(stats.allocated_bytes >= total);
+	assert_true(stats.mapped_bytes >= stats.allocated_bytes);
+	assert_true(stats.huge_bytes <= stats.mapped_bytes);
+	for (int i = 0; i < COUNT; i++)
+		for (size_t at = 0; at < sizes[i]; at++)
+			assert_int_equal(blocks[i][at], (uint8_t)i);
+	base_arena_destroy(arena); /* frees them all */
+}
+
+static void nothing_is_given_for_impossible_sizes(void **)
+{
+	struct base_arena *arena;
+	assert_int_equal(base_arena_create(&arena, false), 0);
+	assert_null(base_arena_alloc(arena, 0, 64));
+	assert_null(base_arena_alloc(arena, SIZE_MAX / 4, 64));
+	base_arena_free(arena, NULL, 0);
+	base_arena_destroy(arena);
+	base_arena_destroy(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_is_zeroed_aligned_and_reusable),
+		cmocka_unit_test(allocations_do_not_overlap),
+		cmocka_unit_test(nothing_is_given_for_impossible_sizes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
