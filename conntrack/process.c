@@ -19,7 +19,7 @@ struct scratch {
 	uint64_t mixed[BASE_BURST_MAX]; /* per run head */
 	uint32_t conn[BASE_BURST_MAX];  /* connection after the run */
 	uint32_t guess[CHUNK];
-	uint16_t twin[CHUNK]; /* earlier run head with the same key, or itself */
+	uint16_t twin[CHUNK]; /* earlier run head with the same hash, or itself */
 };
 
 /* What track needs beside the packet. */
@@ -30,17 +30,8 @@ struct context {
 	uint64_t mixed;
 };
 
-static bool is_twin(const struct base_burst *burst, const struct base_run *runs,
-	const struct scratch *scratch, unsigned int head, unsigned int candidate)
-{
-	if (candidate >= head || scratch->mixed[candidate] != scratch->mixed[head])
-		return false;
-	const struct base_packet *a = burst->packets[runs[candidate].first];
-	const struct base_packet *b = burst->packets[runs[head].first];
-	return (a->flags & BASE_PACKET_FLOW) != 0 && base_flow_key_equal(&a->key, &b->key);
-}
-
-/* Pass 1. The dedup map is never cleared: a stale hint names no head, or one that is compared. */
+/* Pass 1. The dedup map is never cleared: a hint counts when it names an earlier head of this burst
+ * with the same hash. Keys are not compared here: track does that. */
 static void locate(struct conntrack *tracker, const struct base_burst *burst,
 	const struct base_run *runs, unsigned int first, unsigned int count,
 	struct scratch *scratch)
@@ -60,7 +51,7 @@ static void locate(struct conntrack *tracker, const struct base_burst *burst,
 			uint16_t *hint = &tracker->dedup[mixed % CONNTRACK_DEDUP_SLOTS];
 			unsigned int candidate = *hint;
 			*hint = (uint16_t)head;
-			if (BASE_UNLIKELY(is_twin(burst, runs, scratch, head, candidate))) {
+			if (BASE_UNLIKELY(candidate < head && scratch->mixed[candidate] == mixed)) {
 				scratch->twin[i] = (uint16_t)candidate;
 				twins++;
 				continue;

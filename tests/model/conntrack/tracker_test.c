@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Random packets through the tracker and the oracle: they must agree packet by packet. */
+#include "base/arena.h"
+#include "base/rng.h"
+#include "conntrack/conntrack.h"
+#include "tests/model/conntrack/oracle.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MS UINT64_C(1000000)
+
+enum { PACKETS = 6000, HEADER = 20, IDS_MAX = PACKETS + 1 };
+
+/* Where the tracker has put the oracle's connection `id`. */
+struct place {
+	uint32_t conn;
+	uint32_t generation;
+};
+
+struct world {
+	uint64_t seed;
+	struct base_rng rng;
+	struct conntrack_config config;
+	struct base_arena *arena;
+	struct conntrack *tracker;
+	struct oracle oracle;
+	bool tight; /* the table may be full: the oracle is no judge of single packets then */
+	uint64_t grain_ns; /* times and timeouts are multiples, so that they meet exactly */
+	uint64_t time_ns;
+	uint64_t horizon_ns[PACKETS + 1]; /* no packet from here on is earlier */
+	struct base_packet packets[PACKETS];
+	uint8_t headers[PACKETS][HEADER];
+	struct place places[IDS_MAX];
+	uint64_t removed, evicted_assured;
+};
+
+static uint64_t pick(struct world *world, uint64_t bound)
+{
+	return base_rng_below(&world->rng, bound);
+}
+
+static bool chance(struct world *world, unsigned int percent)
+{
+	return pick(world, 100) < percent;
+}
+
+static void fail_at(const struct world *world, size_t packet, const char *what)
+{
+	fail_msg("seed %llu, packet %zu: %s", (unsigned long long)world->seed, packet, what);
+}
+
+static uint8_t random_tcp_flags(struct world *world)
+{
+	static const uint8_t usual[] = {
+		BASE_TCP_SYN,
+		BASE_TCP_SYN,
+		BASE_TCP_SYN | BASE_TCP_ACK,
+		BASE_TCP_ACK,
+		BASE_TCP_ACK,
+		BASE_TCP_ACK | BASE_TCP_PSH,
+		BASE_TCP_FIN | BASE_TCP_ACK,
+		BASE_TCP_FIN | BASE_TCP_ACK,
+		BASE_TCP_RST,
+		BASE_TCP_RST | BASE_TCP_ACK,
+	};
+	if (chance(world, 5))
+		return (uint8_t)pick(world, 256);
+	return usual[pick(world, BASE_ARRAY_COUNT(usual))];
+}
+
+static void random_key(struct world *world, struct base_flow_key *key, unsigned int flows)
+{
+	static const uint8_t protocols[] = { BASE_PROTOCOL_TCP, BASE_PROTOCOL_TCP,
+		BASE_PROTOCOL_TCP, BASE_PROTOCOL_UDP, BASE_PROTOCOL_ICMP, BASE_PROTOCOL_SCTP };
+	uint64_t flow = pick(world, flows);
+	memset(key, 0, sizeof(*key));
+	key->family = flow % 5 == 0 ? 6 : 4;
+	key->protocol = protocols[flow % BASE_ARRAY_COUNT(protocols)];
+	key->address[0][0] = (uint8_t)flow;
+	key->address[1][0] = (uint8_t)(flow >> 8);
+	key->address[1][15] = key->family == 6 ? 9 : 0;
+	key->port[0] = (uint16_t)(flow / 3);
+	key->zone = (uint16_t)(flow % 2);
+}
+
+static void random_packet(struct world *world, size_t index, unsigned int flows)
+{
+	struct base_packet *packet = &world->packets[index];
+	uint8_t *header = world->headers[index];
+	base_packet_reset(packet);
+	if (index > 0 && chance(world, 30))
+		packet->key = world->packets[index - 1].key; /* runs */
+	else
+		random_key(world, &packet->key, flows);
+	/* Some keys collide in all 32 bits, others in a few. */
+	struct base_hash_config hash = { .kind = BASE_HASH_CRC32C };
+	packet->hash = base_flow_key_hash(&packet->key, &hash);
+	if (packet->key.zone == 1 && packet->key.address[0][0] < 32)
+		packet->hash = 7;
+
+	for (unsigned int i = 0; i < HEADER; i++)
+		header[i] = 0;
+	header[7] = (uint8_t)pick(world, 3);
+	packet->data = header;
+	packet->cap_len = packet->wire_len = HEADER;
+	packet->protocol = packet->key.protocol;
+	packet->flags = BASE_PACKET_FLOW | BASE_PACKET_IP4 | BASE_PACKET_L4;
+	if (chance(world, 45))
+		packet->flags |= BASE_PACKET_REVERSED;
+	if (packet->protocol == BASE_PROTOCOL_TCP)
+		packet->tcp_flags = random_tcp_flags(world);
+	if (chance(world, 3)) {
+		packet->flags |= BASE_PACKET_ICMP_ERROR;
+		packet->flags &= (uint16_t)~BASE_PACKET_L4;
+	} else if (chance(world, 3)) {
+		packet->flags |= BASE_PACKET_FRAGMENT | BASE_PACKET_FRAGMENT_LATER;
+		packet->flags &= (uint16_t)~BASE_PACKET_L4;
+		if (chance(world, 30))
+			packet->flags |= BASE_PACKET_FRAGMENT_ORPHAN;
+		packet->tcp_flags = 0;
+	} else if (chance(world, 3)) {
+		packet->flags &= (uint16_t)~BASE_PACKET_L4;
+		packet->tcp_flags = 0;
+	} else if (chance(world, 1)) {
+		packet->flags &= (uint16_t)~BASE_PACKET_FLOW;
+	}
+}
+
+/* Mostly small steps, some pauses about as long as a timeout, a few of hours or years. */
+static void random_times(struct world *world)
+{
+	uint64_t now = chance(world, 50) ? 0 : UINT64_C(1700000000) * 1000 * MS;
+	for (size_t i = 0; i < PACKETS; i++) {
+		now += pick(world, 3 * MS);
+		if (chance(world, 2))
+			now += pick(world, 3000 * MS);
+		if (pick(world, 2000) == 0)
+			now += pick(world, UINT64_C(3000000000) * MS);
+		uint64_t early = chance(world, 10) ? pick(world, 20 * MS) : 0;
+		world->packets[i].time_ns = now > early ? now - early : now;
+		world->packets[i].time_ns -= world->packets[i].time_ns % world->grain_ns;
+	}
+	now -= now % world->grain_ns;
+	world->time_ns = now;
+	world->horizon_ns[PACKETS] = now;
+	for (size_t i = PACKETS; i-- > 0;) {
+		uint64_t time_ns = world->packets[i].time_ns;
+		uint64_t later = world->horizon_ns[i + 1];
+		world->horizon_ns[i] = time_ns < later ? time_ns : later;
+	}
+}
+
+static void on_remove(void *context, uint32_t conn, void *user)
+{
+	struct world *world = context;
+	struct conntrack_conn seen;
+	uint64_t id;
+	world->removed++;
+	memcpy(&id, user, sizeof(id));
+	if (conntrack_conn_get(world->tracker, conn, &seen) != 0)
+		fail_at(world, 0, "a removed connection is not there while it is being removed");
+	/* 0: opened and removed within a burst, before the test could write to it. */
+	if (!world->tight && id != 0 && (id >= IDS_MAX || world->places[id].conn != conn))
+		fail_at(world, 0, "a removed connection's memory is not its own");
+}
+
+static void world_create(struct world *world, uint64_t seed, bool tight)
+{
+	static const uint64_t ticks_ns[] = { 1000, 7777, MS, 4 * MS, 300 * MS, 5000 * MS };
+	memset(world, 0, sizeof(*world));
+	world->seed = seed;
+	world->tight = tight;
+	base_rng_seed(&world->rng, seed);
+	assert_int_equal(base_arena_create(&world->arena, false), 0);
+
+	struct conntrack_config *config = &world->config;
+	conntrack_config_defaults(config);
+	config->arena = world->arena;
+	config->entries_max = tight ? (uint32_t)pick(world, 40) + 1 : 2048;
+	config->half_open_max = tight ? (uint32_t)pick(world, 20) : 2048;
+	config->tick_ns = ticks_ns[pick(world, BASE_ARRAY_COUNT(ticks_ns))];
+	config->full_policy = (enum conntrack_full_policy)pick(world, 3);
+	config->tcp_pickup = chance(world, 70);
+	config->drop_invalid = chance(world, 30);
+	config->user_bytes = 8 + (uint32_t)pick(world, 100);
+	config->salt = base_rng_u64(&world->rng);
+	config->no_prefetch = chance(world, 50);
+	config->no_dedup = chance(world, 50);
+	config->no_runs = chance(world, 50);
+	config->no_bulk = chance(world, 50);
+	config->on_remove = on_remove;
+	config->on_remove_context = world;
+	/* Short timeouts, some below a tick, some never. */
+	bool defaults = chance(world, 20);
+	world->grain_ns = chance(world, 50) ? 1 : 50 * MS;
+	for (unsigned int i = 1; !defaults && i < CONNTRACK_STATES_COUNT; i++) {
+		uint64_t grains = 1 + pick(world, 2500 * MS / world->grain_ns);
+		config->timeout_ns[i] = chance(world, 5) ? 0 : grains * world->grain_ns;
+	}
+	assert_int_equal(conntrack_create(&world->tracker, config), 0);
+	oracle_init(&world->oracle, config);
+
+	unsigned int flows = 4 + (unsigned int)pick(world, chance(world, 50) ? 30 : 1500);
+	for (size_t i = 0; i < PACKETS; i++)
+		random_packet(world, i, flows);
+	random_times(world);
+}
+
+static void world_destroy(struct world *world)
+{
+	oracle_release(&world->oracle);
+	conntrack_destroy(world->tracker);
+	base_arena_destroy(world->arena);
+}
+
+static void check_structures(const struct world *world, size_t packet)
+{
+	char message[256] = "";
+	if (conntrack_check(world->tracker, message, sizeof(message)) != 0)
+		fail_at(world, packet, message);
+}
+
+/* One packet's answer. */
+static void check_packet(struct world *world, size_t at, const struct oracle_answer *answer)
+{
+	const struct base_packet *packet = &world->packets[at];
+	if ((packet->drop_reason != BASE_DROP_NONE) != answer->dropped)
+		fail_at(world, at, "dropped, or not dropped");
+	if (packet->conn_flags != answer->conn_flags)
+		fail_at(world, at, "connection flags differ");
+	if ((packet->conn == BASE_CONN_NONE) != (answer->id == 0))
+		fail_at(world, at, "tracked, or not tracked");
+	if (answer->id == 0)
+		return;
+	struct place *place = &world->places[answer->id];
+	if ((packet->conn_flags & BASE_CONN_NEW) != 0) {
+		place->conn = packet->conn;
+		return;
+	}
+	if (packet->conn != place->conn)
+		fail_at(world, at, "the packet went to another connection");
+}
+
+/* User memory: zeroed at insertion, kept until removal. The connection may have been removed by a
+ * later packet of the burst, so only living ones are looked at. */
+static void check_user(struct world *world, size_t at, const struct oracle_answer *answer)
+{
+	const struct base_packet *packet = &world->packets[at];
+	const struct oracle_conn *conn = oracle_find(&world->oracle, &packet->key);
+	if (answer->id == 0 || conn == NULL || conn->id != answer->id)
+		return;
+	uint64_t id;
+	void *user = conntrack_user(world->tracker, packet->conn);
+	memcpy(&id, user, sizeof(id));
+	if (id != 0 && id != answer->id)
+		fail_at(world, at, "user memory is another connection's");
+	if (id == 0 && (packet->conn_flags & BASE_CONN_NEW) == 0 &&
+		world->places[answer->id].generation != 0)
+		fail_at(world, at, "user memory was lost");
+	world->places[answer->id].generation = 1;
+	memcpy(user, &answer->id, sizeof(id));
+
+	struct conntrack_conn seen;
+	uint32_t found = BASE_CONN_NONE;
+	if (conntrack_find(world->tracker, &packet->key, packet->hash, &found) != 0 ||
+		found != packet->conn ||
+		conntrack_conn_get(world->tracker, packet->conn, &seen) != 0)
+		fail_at(world, at, "the connection cannot be found");
+	if (seen.state != conn->state || seen.assured != conn->assured ||
+		seen.origin_reversed != conn->reversed || seen.packets != conn->packets ||
+		seen.last_seen_ns != conn->last_seen_ns ||
+		seen.due_ns != oracle_due_ns(&world->oracle, conn))
+		fail_at(world, at, "the connection's state differs");
+}
+
+static bool is_udp(void *context, const struct conntrack_conn *conn, void *user)
+{
+	(void)context;
+	(void)user;
+	return conn->key.protocol == BASE_PROTOCOL_UDP;
+}
+
+static void between_bursts(struct world *world, size_t next)
+{
+	if (chance(world, 60)) {
+		unsigned int budget = chance(world, 30) ? 1 + (unsigned int)pick(world, 9) : 100000;
+		conntrack_advance(world->tracker, world->horizon_ns[next], budget);
+	}
+	if (!world->tight && pick(world, 200) == 0) {
+		/* An oracle that still holds what the wheel removed would count it as purged. */
+		conntrack_advance(world->tracker, world->horizon_ns[next], UINT32_MAX);
+		conntrack_finish(world->tracker, world->horizon_ns[next]);
+		oracle_advance(&world->oracle, world->horizon_ns[next]);
+		uint64_t before = world->oracle.purged;
+		oracle_purge(&world->oracle, BASE_PROTOCOL_UDP);
+		if (conntrack_purge(world->tracker, is_udp, NULL) != world->oracle.purged - before)
+			fail_at(world, next, "purged another number of connections");
+	}
+}
+
+static void check_books(struct world *world)
+{
+	struct conntrack_stats stats;
+	const struct oracle *oracle = &world->oracle;
+	conntrack_stats(world->tracker, &stats);
+	if (stats.inserted !=
+			stats.live + stats.expired + stats.closed + stats.evicted + stats.purged ||
+		stats.inserted - stats.live != world->removed)
+		fail_at(world, PACKETS, "the books do not balance");
+	if (world->tight)
+		return;
+	if (stats.inserted != oracle->inserted || stats.expired != oracle->expired ||
+		stats.closed != oracle->closed || stats.purged != oracle->purged ||
+		stats.live != oracle->count || stats.evicted != 0 || stats.insert_failures != 0)
+		fail_at(world, PACKETS, "the books differ");
+	if (stats.hits != oracle->hits || stats.misses != oracle->misses ||
+		stats.invalid_packets != oracle->invalid ||
+		stats.related_packets != oracle->related ||
+		stats.untracked_packets != oracle->untracked)
+		fail_at(world, PACKETS, "the packet counters differ");
+}
+
+static void run_burst(struct world *world, size_t at, uint16_t count)
+{
+	struct base_burst burst = { .count = count };
+	struct oracle_answer answers[BASE_BURST_MAX];
+	for (uint16_t i = 0; i < count; i++)
+		burst.packets[i] = &world->packets[at + i];
+	base_burst_mark_runs(&burst, chance(world, 20));
+	struct conntrack_stats before, after;
+	conntrack_stats(world->tracker, &before);
+	conntrack_process_burst(world->tracker, &burst);
+	conntrack_stats(world->tracker, &after);
+	if (world->tight) {
+		if (after.insert_failures != before.insert_failures && count == 1 &&
+			after.live < world->config.entries_max &&
+			after.half_open < world->config.half_open_max)
+			fail_at(world, at, "refused although there was room");
+		if (after.live > world->config.entries_max)
+			fail_at(world, at, "more connections than entries");
+		return;
+	}
+	for (uint16_t i = 0; i < count; i++) {
+		answers[i] = oracle_packet(&world->oracle, burst.packets[i]);
+		check_packet(world, at + i, &answers[i]);
+	}
+	for (uint16_t i = 0; i < count; i++)
+		check_user(world, at + i, &answers[i]);
+}
+
+static void run_world(uint64_t seed, bool tight)
+{
+	static struct world world;
+	world_create(&world, seed, tight);
+	uint16_t burst_max = (uint16_t)(chance(&world, 25) ? 1 : 1 + pick(&world, BASE_BURST_MAX));
+	for (size_t at = 0; at < PACKETS;) {
+		uint64_t count = 1 + pick(&world, burst_max);
+		if (count > PACKETS - at)
+			count = PACKETS - at;
+		run_burst(&world, at, (uint16_t)count);
+		at += count;
+		between_bursts(&world, at);
+		if (chance(&world, burst_max > 8 ? 10 : 1))
+			check_structures(&world, at);
+	}
+	uint64_t end_ns = world.time_ns + pick(&world, 3000 * MS);
+	end_ns -= end_ns % world.grain_ns;
+	conntrack_finish(world.tracker, end_ns);
+	oracle_advance(&world.oracle, end_ns);
+	check_structures(&world, PACKETS);
+	check_books(&world);
+	conntrack_purge(world.tracker, NULL, NULL);
+	world.oracle.purged += world.oracle.count;
+	world.oracle.count = 0;
+	check_structures(&world, PACKETS);
+	check_books(&world);
+	world_destroy(&world);
+}
+
+static void tracker_agrees_with_the_oracle(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 150; seed++)
+		run_world(seed, false);
+}
+
+static void a_full_table_keeps_its_books_and_bounds(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 100; seed++)
+		run_world(seed, true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tracker_agrees_with_the_oracle),
+		cmocka_unit_test(a_full_table_keeps_its_books_and_bounds),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
