@@ -5,7 +5,8 @@
  *   stats     per-flow counters (packets, bytes, times, TCP flags, both directions)
  *   router    longest-prefix match (rte_lpm, rte_lpm6), TTL / hop limit, next hop
  *   firewall  ordered 5-tuple rules (rte_acl), verdict per connection, or per packet
- *   nat       source NAPT: RFC 3022 with RFC 4787 endpoint-independent ports, ICMP errors included
+ *   nat       source NAPT: RFC 3022, mapping endpoint-independent within a worker (RFC 4787),
+ *             filtering by address and port, ICMP errors included
  *   lb        stateful load balancer over a Maglev table (Eisenbud et al., NSDI 2016)
  *
  * Every function has two implementations with the same results: the burst one, and a plain scalar
@@ -56,7 +57,7 @@ enum chain_kind {
 enum {
 	CHAIN_FUNCTIONS_MAX = 16,
 	CHAIN_BACKENDS_MAX = 1024,
-	CHAIN_COUNTERS_MAX = 24,
+	CHAIN_COUNTERS_MAX = 64,
 	CHAIN_MESSAGE_SIZE = 256,
 	CHAIN_NAME_SIZE = 64,
 };
@@ -88,15 +89,15 @@ struct chain_backend {
 	char name[CHAIN_NAME_SIZE];
 	uint8_t address[16];
 	uint8_t family;  /* 4 or 6 */
-	uint32_t weight; /* default 1 */
+	uint32_t weight; /* share of new connections, default 1; 0: takes none */
 };
 
 enum chain_lb_policy { CHAIN_LB_MAGLEV, CHAIN_LB_ROUND_ROBIN };
 
 struct chain_lb_config {
-	const struct chain_backend *backends; /* NULL: generated */
+	const struct chain_backend *backends; /* NULL: generated, for each family */
 	uint32_t backends_count;              /* default 16 */
-	uint32_t table_size;                  /* prime > 100 * backends; default 65537 */
+	uint32_t table_size;                  /* prime > 100 * backends_count; default 65537 */
 	enum chain_lb_policy policy;
 	uint64_t seed;
 };
