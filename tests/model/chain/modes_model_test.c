@@ -53,7 +53,7 @@ static void make_config(struct chain_config *config, uint64_t round)
 		struct chain_function_config *function = &config->functions[i];
 		chain_function_config_defaults(function, orders[round % 3][i]);
 		if (function->kind == CHAIN_ROUTER) {
-			function->router.seed = round;
+			function->router.routes_file = CHAIN_TEST_ROUTES;
 			function->router.default_route = round % 2 == 0;
 		} else if (function->kind == CHAIN_FIREWALL) {
 			function->firewall.rules_file = CHAIN_TEST_RULES;
