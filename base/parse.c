@@ -172,6 +172,11 @@ static inline uint32_t load32(const uint8_t *bytes)
 	return value;
 }
 
+static inline void store64(uint8_t *bytes, uint64_t value)
+{
+	memcpy(bytes, &value, sizeof(value));
+}
+
 static inline uint16_t load16(const uint8_t *bytes)
 {
 	uint16_t value;
@@ -190,14 +195,24 @@ static inline uint16_t write_ip4_key(const struct base_parse_config *config,
 	uint64_t destination = (uint64_t)__builtin_bswap32(addresses[1]) << 16 | ports[1];
 	bool reversed = source > destination;
 	uint64_t low = reversed ? destination : source, high = reversed ? source : destination;
-	uint64_t words[5] = { __builtin_bswap32((uint32_t)(low >> 16)), 0,
-		__builtin_bswap32((uint32_t)(high >> 16)), 0,
-		(low & 0xffff) | (high & 0xffff) << 16 | (uint64_t)zone << 32 |
-			(uint64_t)ip[9] << 48 | (uint64_t)4 << 56 };
-	memcpy(&packet->key, words, sizeof(words));
-	packet->hash = BASE_LIKELY(config->hash.kind == BASE_HASH_CRC32C)
-			       ? base_hash_crc32c(words, config->hash.salt[0])
-			       : base_hash_siphash(words, config->hash.salt);
+	uint64_t low_address = __builtin_bswap32((uint32_t)(low >> 16));
+	uint64_t high_address = __builtin_bswap32((uint32_t)(high >> 16));
+	uint64_t rest = (low & 0xffff) | (high & 0xffff) << 16 | (uint64_t)zone << 32 |
+			(uint64_t)ip[9] << 48 | (uint64_t)4 << 56;
+	/* Word by word: going through an array makes the compiler load pairs of words that it has
+	 * just stored one by one, which the CPU cannot forward (25 cycles each). */
+	uint8_t *key = (uint8_t *)&packet->key;
+	store64(key, low_address);
+	store64(key + 8, 0);
+	store64(key + 16, high_address);
+	store64(key + 24, 0);
+	store64(key + 32, rest);
+	if (BASE_LIKELY(config->hash.kind == BASE_HASH_CRC32C)) {
+		uint64_t words[5] = { low_address, 0, high_address, 0, rest };
+		packet->hash = base_hash_crc32c(words, config->hash.salt[0]);
+	} else {
+		packet->hash = base_flow_key_hash(&packet->key, &config->hash);
+	}
 	return reversed ? BASE_PACKET_REVERSED : 0;
 }
 

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "test.h"
+
+#include "pipeline/collect.h"
+
+static struct collect_sample sample_of(uint64_t cycles)
+{
+	struct collect_sample sample = { .packets = 100, .wire_bytes = 10000 };
+	sample.cycles.total = cycles;
+	sample.cycles.parse = cycles / 2;
+	sample.elapsed_cycles = cycles;
+	return sample;
+}
+
+static void cost_is_the_median_and_spread_the_range_over_it(void **)
+{
+	struct collect_sample samples[3] = { sample_of(3000), sample_of(1000), sample_of(2000) };
+	struct pipeline_cost cost = { 0 };
+	collect_cost(&cost, samples, 3, 1000.0);
+	assert_float_equal(cost.total, 20.0, 1e-9);
+	assert_float_equal(cost.parse, 10.0, 1e-9);
+	assert_float_equal(cost.spread, 1.0, 1e-9);
+	assert_float_equal(cost.elapsed_s, 2.0, 1e-9);
+	assert_float_equal(cost.packets_per_s, 50.0, 1e-9);
+	assert_float_equal(cost.bits_per_s, 40000.0, 1e-9);
+}
+
+static void no_packets_cost_nothing_and_divide_by_nothing(void **)
+{
+	struct collect_sample samples[1] = { 0 };
+	struct pipeline_cost cost = { 0 };
+	collect_cost(&cost, samples, 1, 1000.0);
+	assert_float_equal(cost.total, 0.0, 0.0);
+	assert_float_equal(cost.packets_per_s, 0.0, 0.0);
+}
+
+static void the_fingerprint_sees_a_changed_drop_count(void **)
+{
+	struct pipeline_result *result = calloc(1, sizeof(*result));
+	collect_reset(result);
+	uint64_t before = collect_fingerprint(result);
+	result->books.dropped[BASE_DROP_ROUTER_TTL]++;
+	assert_true(collect_fingerprint(result) != before);
+	free(result);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(cost_is_the_median_and_spread_the_range_over_it),
+		cmocka_unit_test(no_packets_cost_nothing_and_divide_by_nothing),
+		cmocka_unit_test(the_fingerprint_sees_a_changed_drop_count),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
