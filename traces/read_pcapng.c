@@ -187,7 +187,7 @@ static void interface_add(struct pcapng_reader *reader, const uint8_t *body, siz
 	reader->interfaces_seen++;
 }
 
-/* Packets without a time take that of the packet before, or, at the start, of the first with one. */
+/* Packets without a time take that of the packet before, or at the start the first one known. */
 static void note_time(struct pcapng_reader *reader, uint64_t time_ns, bool has_time)
 {
 	reader->last_ns = time_ns;

@@ -10,7 +10,8 @@
  * A damaged file is not refused: whole packets before the damage are kept, the damage is located
  * (file, packet number, byte offset, reason) and counted; oversized records are skipped in sync.
  *
- * Memory: captured bytes + 48 bytes per packet (rounded up to pages). A loaded trace is immutable; any thread may read.
+ * Memory: captured bytes + 48 bytes per packet, rounded up to pages. A loaded trace is immutable;
+ * any thread may read it.
  *
  *	struct traces_trace *trace;
  *	struct traces_load_report report;

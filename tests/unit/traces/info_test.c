@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "test.h"
+#include "tests/unit/traces/test.h"
 
 #include "tests/support/packets.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "test.h"
+#include "tests/unit/traces/test.h"
 
 /* A pcap with a packet at each of the given seconds; frames carry seed, seed + 1, ... */
 static void write_times(void **state, char *path, const char *name, const uint32_t *seconds,

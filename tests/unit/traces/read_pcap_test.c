@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "test.h"
+#include "tests/unit/traces/test.h"
 
 static struct traces_trace *load(
 	void **state, const struct captures_bytes *file, struct traces_load_report *report)

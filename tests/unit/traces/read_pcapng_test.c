@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "test.h"
+#include "tests/unit/traces/test.h"
 
 static const uint64_t s = UINT64_C(1000000000);
 
