@@ -31,6 +31,8 @@ int traces_locality_init(struct traces_locality *locality, uint64_t idle_timeout
 	locality->slots_mask = SLOTS_MIN - 1;
 	locality->idle_timeout_ns = idle_timeout_ns;
 	locality->last_flow = locality->oldest = locality->newest = NONE;
+	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++)
+		locality->joined[i] = NONE;
 	return 0;
 }
 
@@ -116,9 +118,23 @@ static void live_append(struct traces_locality *locality, struct traces_flow *fl
 	locality->newest = index;
 }
 
+/* A window ended; a packet of `flow` opens the next. When the packet before is of the same flow
+ * its group ends the old window and begins the new one, if it does not begin the old one already. */
+static void window_open(struct traces_locality *locality, int i, uint32_t flow)
+{
+	bool joined = locality->joined[i] != NONE;
+	uint64_t distinct = locality->groups[i] - locality->groups_before[i] + joined;
+	bool joins = flow != NONE && flow == locality->last_flow &&
+		     (distinct == 1 || flow != locality->joined[i]);
+	locality->groups_before[i] = locality->groups[i];
+	locality->groups[i] -= joins; /* it will be counted as one of the new window's */
+	locality->joined[i] = joins ? flow : NONE;
+	locality->window[i]++;
+}
+
 /* Time to now: the flows that were idle for too long leave, in the order in which they fell idle,
  * and windows that ended give way to new ones. */
-static void clock_advance(struct traces_locality *locality, uint64_t time_ns)
+static void clock_advance(struct traces_locality *locality, uint64_t time_ns, uint32_t flow_index)
 {
 	if (locality->packets == 0)
 		locality->first_ns = locality->now_ns = time_ns;
@@ -137,12 +153,12 @@ static void clock_advance(struct traces_locality *locality, uint64_t time_ns)
 	for (int i = 0; i < TRACES_WINDOWS; i++) {
 		if (locality->packets >= locality->window_end[i]) {
 			locality->window_end[i] = locality->packets + window_packets[i];
-			locality->window[i]++;
+			window_open(locality, i, flow_index);
 		}
 		int j = TRACES_WINDOWS + i;
 		if (since_ns >= locality->window_end[j]) {
 			locality->window_end[j] = (since_ns / window_ns[i] + 1) * window_ns[i];
-			locality->window[j]++;
+			window_open(locality, j, flow_index);
 		}
 	}
 	locality->packets++;
@@ -155,19 +171,19 @@ int traces_locality_add(struct traces_locality *locality, uint64_t time_ns,
 	int error = flow_find(locality, key, hash, &index);
 	if (error)
 		return error;
-	clock_advance(locality, time_ns);
+	clock_advance(locality, time_ns, index);
 	struct traces_flow *flow = flow_at(locality, index);
 	uint8_t direction = reversed ? 2 : 1;
 	if (!(flow->directions & direction)) {
 		flow->directions |= direction;
 		locality->flows_unidirectional++;
 	}
-	locality->runs += index != locality->last_flow;
-	locality->last_flow = index;
 	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++) {
 		locality->groups[i] += flow->windows[i] != locality->window[i];
 		flow->windows[i] = locality->window[i];
 	}
+	locality->runs += index != locality->last_flow;
+	locality->last_flow = index;
 	flow->last_ns = locality->now_ns;
 	if (flow->live) {
 		if (locality->newest != index) {
@@ -186,7 +202,7 @@ int traces_locality_add(struct traces_locality *locality, uint64_t time_ns,
 
 void traces_locality_add_other(struct traces_locality *locality, uint64_t time_ns)
 {
-	clock_advance(locality, time_ns);
+	clock_advance(locality, time_ns, NONE);
 	locality->runs++;
 	locality->last_flow = NONE;
 	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++)

@@ -5,7 +5,9 @@
  *
  * runs         flow runs as they stand; the SLF is packets / runs
  * windows      flow runs that would be left if packets were grouped by flow inside consecutive
- *              windows (so many packets, or so long): the sum of the windows' distinct flows
+ *              windows (so many packets, or so long): the sum of the windows' distinct flows, less
+ *              one where a run goes on from one window into the next. A window's group can touch
+ *              one neighbour only, unless it is the window's only one. Never more runs than before.
  * concurrency  entries that a table with an idle timeout would hold, and how often it inserts
  *
  * A packet without a flow is a run of its own everywhere. Time never runs backwards here: a packet
@@ -41,7 +43,9 @@ struct traces_locality {
 
 	uint32_t window[TRACES_LOCALITY_WINDOWS]; /* running number */
 	uint64_t window_end[TRACES_LOCALITY_WINDOWS];
-	uint64_t groups[TRACES_LOCALITY_WINDOWS]; /* flow runs if grouped */
+	uint64_t groups[TRACES_LOCALITY_WINDOWS];        /* flow runs if grouped */
+	uint64_t groups_before[TRACES_LOCALITY_WINDOWS]; /* the current window */
+	uint32_t joined[TRACES_LOCALITY_WINDOWS]; /* its flow that goes on from the one before */
 
 	uint64_t idle_timeout_ns;
 	uint64_t first_ns, now_ns;

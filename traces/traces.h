@@ -141,8 +141,9 @@ struct traces_info {
 	uint64_t first_ns, last_ns, duration_ns; /* smallest, largest timestamp, difference */
 	uint64_t flow_runs;                      /* SLF = packets / runs; see traces_info_slf */
 	double slf;
-	double slf_window_packets[TRACES_WINDOWS]; /* best SLF grouped in 64, 256, 1024 packets */
-	double slf_window_time[TRACES_WINDOWS];    /* ... in 16, 64, 128 us */
+	/* best SLF when grouped by flow inside consecutive windows, never below slf */
+	double slf_window_packets[TRACES_WINDOWS]; /* of 64, 256, 1024 packets */
+	double slf_window_time[TRACES_WINDOWS];    /* of 16, 64, 128 us */
 	uint64_t peak_live, insertions;            /* with the idle timeout */
 	/* traits: packets that show them */
 	uint64_t vlan, vlan_stacked, mpls, pppoe, fragments, atomic_fragments, ip_options,
