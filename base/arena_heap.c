@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SIZE_LIMIT (UINT64_C(1) << 38)
+
 struct block {
 	struct block *next;
 	void *memory;
@@ -39,6 +41,9 @@ void base_arena_destroy(struct base_arena *arena)
 void *base_arena_alloc(struct base_arena *arena, size_t size, size_t align)
 {
 	void *memory = NULL;
+	/* The sanitizer stops the program at sizes that no machine has, instead of failing. */
+	if (size > SIZE_LIMIT)
+		return NULL;
 	struct block *block = malloc(sizeof(*block));
 	if (size == 0 || block == NULL ||
 		posix_memalign(&memory, align < 16 ? 16 : align, size) != 0) {
