@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "pipeline/collect.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 void collect_reset(struct pipeline_result *result)
@@ -54,7 +55,11 @@ static void add_chain(struct pipeline_result *result, const struct worker *worke
 		add_counters(sum->drops, part->drops, sizeof(sum->drops));
 		sum->counters_count = part->counters_count;
 		for (uint32_t j = 0; j < part->counters_count; j++) {
-			sum->counters[j].name = part->counters[j].name;
+			/* The chain may own its counters' names, and is gone after the run. */
+			char *name = result->counter_names[i][j];
+			snprintf(name, sizeof(result->counter_names[i][j]), "%s",
+				part->counters[j].name);
+			sum->counters[j].name = name;
 			sum->counters[j].value += part->counters[j].value;
 		}
 	}

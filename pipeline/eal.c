@@ -109,14 +109,14 @@ static int start(size_t need_bytes, bool huge, const char *const *devices, size_
 int pipeline_eal_start(size_t need_bytes, bool no_huge, const char *const *devices,
 	size_t devices_count, bool *huge, char *message)
 {
+	if (rte_lcore_count() != 0) { /* an earlier run started it; a second start only complains */
+		*huge = rte_eal_has_hugepages() != 0;
+		return 0;
+	}
 	bool take_huge = !no_huge && pipeline_eal_huge_bytes_free() >= need_bytes;
 	rte_log_set_global_level(RTE_LOG_ERR);
 	if (start(need_bytes, take_huge, devices, devices_count) >= 0) {
 		*huge = take_huge;
-		return 0;
-	}
-	if (rte_errno == EALREADY) {
-		*huge = rte_eal_has_hugepages() != 0;
 		return 0;
 	}
 	snprintf(message, PIPELINE_MESSAGE_SIZE, "DPDK could not start: %s",

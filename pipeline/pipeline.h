@@ -149,7 +149,8 @@ struct pipeline_result {
 	uint64_t flow_runs_out;     /* flow runs at the sink */
 	struct conntrack_stats conntrack;
 	uint32_t chain_count;
-	struct chain_function_stats chain[CHAIN_FUNCTIONS_MAX];
+	struct chain_function_stats chain[CHAIN_FUNCTIONS_MAX]; /* counters' names: below */
+	char counter_names[CHAIN_FUNCTIONS_MAX][CHAIN_COUNTERS_MAX][CHAIN_NAME_SIZE + 16];
 	uint64_t flow_digest; /* of per-flow results; equal for every number of workers */
 
 	struct pipeline_cost cost;

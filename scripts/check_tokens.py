@@ -49,6 +49,8 @@ ANYWHERE = (
 # file -> tokens that may stand there, with the reason.
 MAY = {
     "pipeline/run.c": ("a clock",),  # progress for people, and the wall clock's start
+    # The date in the results; a signal handler can be given nothing.
+    "pipeline/main.c": ("a clock", "mutable file-scope state"),
 }
 PACKET_PATH = (
     (re.compile(r"\b(malloc|calloc|realloc|free|strdup|aligned_alloc|posix_memalign)\s*\("),
@@ -149,7 +151,7 @@ class Check:
             line = plain.count("\n", 0, match.start()) + 1
             self.fail(path, line, "a macro that defines functions or types")
         for match in MUTABLE_STATIC.finditer(plain):
-            if "(" in match.group(0):
+            if "(" in match.group(0) or "mutable file-scope state" in MAY.get(path, ()):
                 continue
             line = plain.count("\n", 0, match.start()) + 1
             self.fail(path, line, f"mutable file-scope state: {match.group(0).strip()[:60]!r}")

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the commands share: errors, documents, facts of the machine. */
+#include "pipeline/command.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum { PATH_SIZE = 4096 };
+
+enum pipeline_exit command_error(
+	struct command *command, enum pipeline_exit code, const char *fmt, ...)
+{
+	char text[2 * PIPELINE_MESSAGE_SIZE];
+	va_list arguments;
+	va_start(arguments, fmt);
+	vsnprintf(text, sizeof(text), fmt, arguments);
+	va_end(arguments);
+	/* One line, whatever is in file names. */
+	for (char *at = text; *at != '\0'; at++) {
+		if ((unsigned char)*at < 0x20 || *at == 0x7f)
+			*at = '?';
+	}
+	fprintf(command->err, "sheaf: %s\n", text);
+	return code;
+}
+
+FILE *command_table_stream(struct command *command, const struct options *options)
+{
+	if (options->quiet)
+		return NULL;
+	bool taken = options->json != NULL && strcmp(options->json, "-") == 0;
+	return taken ? command->err : command->out;
+}
+
+/* 0 or -errno. */
+static int write_file(const char *path, const char *text)
+{
+	char beside[PATH_SIZE];
+	int length = snprintf(beside, sizeof(beside), "%s.part", path);
+	if (length < 0 || (size_t)length >= sizeof(beside))
+		return -ENAMETOOLONG;
+	FILE *file = fopen(beside, "w");
+	if (file == NULL)
+		return -errno;
+	bool written = fputs(text, file) >= 0;
+	int error = written ? 0 : -errno;
+	if (fclose(file) != 0 && error == 0)
+		error = -errno;
+	if (error == 0 && rename(beside, path) != 0)
+		error = -errno;
+	if (error != 0)
+		unlink(beside);
+	return error;
+}
+
+enum pipeline_exit command_json_write(
+	struct command *command, const struct options *options, json_t *document)
+{
+	int error = 0;
+	if (options->json == NULL) {
+		json_decref(document);
+		return PIPELINE_EXIT_OK;
+	}
+	char *text = results_text(document);
+	json_decref(document);
+	if (text == NULL)
+		return command_error(
+			command, PIPELINE_EXIT_RUN, "%s: out of memory", options->json);
+	if (strcmp(options->json, "-") == 0)
+		error = fputs(text, command->out) < 0 ? -errno : 0;
+	else
+		error = write_file(options->json, text);
+	free(text);
+	if (error == 0)
+		return PIPELINE_EXIT_OK;
+	return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", options->json, strerror(-error));
+}
+
+static void read_cpu(char *text, size_t text_size)
+{
+	char row[256];
+	snprintf(text, text_size, "not known");
+	FILE *file = fopen("/proc/cpuinfo", "r");
+	if (file == NULL)
+		return;
+	while (fgets(row, sizeof(row), file) != NULL) {
+		const char *colon = strchr(row, ':');
+		if (strncmp(row, "model name", 10) != 0 || colon == NULL)
+			continue;
+		snprintf(text, text_size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+		break;
+	}
+	fclose(file);
+}
+
+void command_machine_read(struct command_machine *machine)
+{
+	struct utsname name;
+	cpu_set_t allowed;
+	read_cpu(machine->cpu, sizeof(machine->cpu));
+	if (uname(&name) == 0)
+		snprintf(machine->kernel, sizeof(machine->kernel), "%.32s %.64s %.16s",
+			name.sysname, name.release, name.machine);
+	else
+		snprintf(machine->kernel, sizeof(machine->kernel), "not known");
+	machine->cpus = 0;
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
+		machine->cpus = (uint32_t)CPU_COUNT(&allowed);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Private to main.c and command_*.c: what each command does once its options are read.
+ *
+ * Commands print to the streams they are given and return an exit code; only main.c knows stdout,
+ * the clock and exit(). Errors are one line each: command_error.
+ */
+#pragma once
+
+#include "pipeline/options.h"
+#include "pipeline/progress.h"
+#include "pipeline/results.h"
+
+struct command {
+	FILE *out, *err;
+	bool terminal; /* err is one: progress may be shown */
+	const atomic_bool *stop;
+	const char *typed; /* the command line, for the results */
+	const char *date;  /* ISO 8601, UTC */
+};
+
+enum pipeline_exit command_replay(struct command *command, struct options *options);
+enum pipeline_exit command_compare(struct command *command, struct options *options);
+enum pipeline_exit command_trace_info(struct command *command, struct options *options);
+enum pipeline_exit command_trace_gen(struct command *command, struct options *options);
+enum pipeline_exit command_trace_convert(struct command *command, struct options *options);
+/* Becomes the report script; returns only when that fails. */
+enum pipeline_exit command_report(struct command *command, struct options *options);
+
+/* topic: "replay", "trace gen", NULL for the overview. USAGE when there is no such topic. */
+enum pipeline_exit command_help(struct command *command, const char *topic);
+enum pipeline_exit command_version(struct command *command);
+
+/* "sheaf: <message>" in one line; returns the code. */
+enum pipeline_exit command_error(
+	struct command *command, enum pipeline_exit code, const char *fmt, ...) BASE_PRINTF(3, 4);
+
+/* Write a document to options->json (nothing when that is NULL) and drop it. NULL: out of memory.
+ * Files are written beside their name and renamed. */
+enum pipeline_exit command_json_write(
+	struct command *command, const struct options *options, json_t *document);
+
+/* Where tables go: out, or err when the document goes to out; NULL when quiet. */
+FILE *command_table_stream(struct command *command, const struct options *options);
+
+/* Facts of the machine; texts live in the struct. */
+struct command_machine {
+	char cpu[128], kernel[128];
+	uint32_t cpus;
+};
+void command_machine_read(struct command_machine *machine);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* sheaf help: made from the option table. */
+#include "pipeline/command.h"
+
+#include <stdio.h>
+
+enum { NAME_COLUMN = 30 };
+
+struct topic {
+	const char *usage;
+	const char *summary;
+};
+
+static const struct topic topics[OPTIONS_COMMANDS_COUNT] = {
+	[OPTIONS_REPLAY] = { "replay [OPTIONS] FILE...",
+		"Replay captures through the reframer, connection tracking and a service chain, "
+		"and measure it." },
+	[OPTIONS_COMPARE] = { "compare [OPTIONS] FILE...",
+		"Replay without the reframer, with it, and without each of its optimisations." },
+	[OPTIONS_TRACE_INFO] = { "trace info [OPTIONS] FILE...",
+		"Tell what is in captures: sizes, flows, protocols, locality." },
+	[OPTIONS_TRACE_GEN] = { "trace gen [OPTIONS] FILE",
+		"Make a capture with a chosen number of flows, order and run length." },
+	[OPTIONS_TRACE_CONVERT] = { "trace convert [OPTIONS] FROM TO",
+		"Write a capture as pcap or pcapng, by the name's ending." },
+	[OPTIONS_REPORT] = { "report -o FILE.html FILE.json...",
+		"Draw results documents as one HTML page." },
+};
+
+static void print_row(FILE *stream, const char *indent, const struct options_row *row,
+	const char *dashes, const char *separator)
+{
+	char name[96];
+	int length;
+	if (row->letter != 0)
+		length = snprintf(name, sizeof(name), "%s-%c, %s%s%s%s", indent, row->letter,
+			dashes, row->name, row->argument == NULL ? "" : separator,
+			row->argument == NULL ? "" : row->argument);
+	else
+		length = snprintf(name, sizeof(name), "%s%s%s%s%s", indent, dashes, row->name,
+			row->argument == NULL ? "" : separator,
+			row->argument == NULL ? "" : row->argument);
+	if (length > NAME_COLUMN - 2)
+		fprintf(stream, "%s\n%*s%s\n", name, NAME_COLUMN, "", row->help);
+	else
+		fprintf(stream, "%-*s%s\n", NAME_COLUMN, name, row->help);
+}
+
+static void print_items(FILE *stream, const struct options_row *items, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		print_row(stream, "      ", &items[i], "", "=");
+}
+
+static void print_chain_items(FILE *stream)
+{
+	for (enum chain_kind kind = 0; kind < CHAIN_KINDS_COUNT; kind++) {
+		size_t count;
+		const struct options_row *items = options_chain_items(kind, &count);
+		fprintf(stream, "    %s\n", chain_kind_name(kind));
+		print_items(stream, items, count);
+	}
+}
+
+static void print_command(FILE *stream, enum options_command which)
+{
+	size_t count;
+	const struct options_row *rows = options_table(&count);
+	fprintf(stream, "sheaf %s\n\n%s\n\n", topics[which].usage, topics[which].summary);
+	for (size_t i = 0; i < count; i++) {
+		if ((rows[i].commands >> which & 1) == 0)
+			continue;
+		print_row(stream, "  ", &rows[i], "--", " ");
+		print_items(stream, rows[i].items, rows[i].items_count);
+		if (rows[i].kind == OPTIONS_KIND_CHAIN)
+			print_chain_items(stream);
+	}
+}
+
+static void print_overview(FILE *stream)
+{
+	fprintf(stream, "sheaf: replay traffic through a packet-processing chain and measure what "
+			"packet order costs.\n\n");
+	for (size_t i = 0; i < OPTIONS_COMMANDS_COUNT; i++)
+		fprintf(stream, "  sheaf %s\n      %s\n", topics[i].usage, topics[i].summary);
+	fprintf(stream,
+		"  sheaf help [COMMAND]\n      Show the options of a command.\n"
+		"  sheaf version\n      Show the version.\n\n"
+		"Options may stand before or behind files, as --name VALUE or --name=VALUE.\n"
+		"Exit codes: 0 done, 1 options refused, 2 input refused, 3 run failed, "
+		"4 books do not balance,\n5 done but an input was damaged, 6 interrupted.\n");
+}
+
+enum pipeline_exit command_help(struct command *command, const char *topic)
+{
+	if (topic == NULL) {
+		print_overview(command->out);
+		return PIPELINE_EXIT_OK;
+	}
+	for (enum options_command i = 0; i < OPTIONS_COMMANDS_COUNT; i++) {
+		if (strcmp(topic, options_command_name(i)) == 0) {
+			print_command(command->out, i);
+			return PIPELINE_EXIT_OK;
+		}
+	}
+	return command_error(command, PIPELINE_EXIT_USAGE,
+		"help: got '%.64s', expected replay, compare, trace info, trace gen, "
+		"trace convert or report",
+		topic);
+}
+
+enum pipeline_exit command_version(struct command *command)
+{
+	fprintf(command->out, "sheaf %s\n", PIPELINE_VERSION);
+	return PIPELINE_EXIT_OK;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Options of every command: one table of rows (options_table.c) from which the command line, the
+ * configuration file and the help text are made, so that names, ranges and units cannot differ
+ * between them (docs/decisions/0001-one-option-table.md).
+ *
+ * A value is text until a row's parser has taken it. Some rows have items, "key=value" pairs that
+ * are rows too: on the command line `--reframer delay=64us,run=128`, in the file a nested map.
+ *
+ * Every refusal is one line, "<where>: got '<value>', expected <what>", in a message of
+ * PIPELINE_MESSAGE_SIZE bytes. Functions return 0, -EINVAL with a message, or -ENOMEM (with one).
+ *
+ * Threads: none; used before and after a run.
+ *
+ *	struct options *options;
+ *	error = options_create(&options, OPTIONS_REPLAY);
+ *	error = options_parse(options, argc, argv, message);	// reads --config first
+ *	...
+ *	pipeline_run(&options->config, ...);
+ *	options_destroy(options);
+ */
+#pragma once
+
+#include "pipeline/pipeline.h"
+
+enum options_command {
+	OPTIONS_REPLAY,
+	OPTIONS_COMPARE,
+	OPTIONS_TRACE_INFO,
+	OPTIONS_TRACE_GEN,
+	OPTIONS_TRACE_CONVERT,
+	OPTIONS_REPORT,
+	OPTIONS_COMMANDS_COUNT
+};
+
+enum { OPTIONS_ABLATIONS_COUNT = 4 };
+
+/* What a command was asked to do. Strings live as long as the options. */
+struct options {
+	enum options_command command;
+	const char *const *files; /* what is not an option, in order */
+	size_t files_count;
+	bool help;
+
+	struct pipeline_config config; /* replay, compare */
+	unsigned int compare_ablations;
+	const char *config_file; /* NULL: none */
+
+	struct traces_info_options info;
+	struct traces_synth_options synth;
+	bool synth_tcp;
+	uint64_t rate_bits_per_s; /* trace gen: instead of packets per second; 0: not given */
+	bool nanoseconds;         /* trace gen, convert: precision of a pcap file */
+	uint32_t snaplen;         /* trace convert; 0: as captured */
+	uint64_t convert_packets; /* 0: all */
+
+	const char *output; /* report */
+	const char *json;   /* path, "-" for standard output, NULL: none */
+	bool quiet;
+
+	struct options_store *store; /* owns every string and array above */
+};
+
+enum options_kind {
+	OPTIONS_KIND_SWITCH,     /* bool; "--pad", "--pad=off" */
+	OPTIONS_KIND_SWITCH_OFF, /* bool, inverted: "--no-pickup" clears it */
+	OPTIONS_KIND_COUNT16,    /* uint16_t, and so on */
+	OPTIONS_KIND_COUNT32,
+	OPTIONS_KIND_COUNT64,
+	OPTIONS_KIND_TIME,   /* uint64_t nanoseconds */
+	OPTIONS_KIND_RATE,   /* uint64_t bits per second */
+	OPTIONS_KIND_FACTOR, /* double */
+	OPTIONS_KIND_TEXT,   /* const char *, not empty */
+	OPTIONS_KIND_CHOICE, /* an enum; value = index into choices */
+	OPTIONS_KIND_SET,    /* unsigned int of bits; bit i = choices[i]; "none" is the empty set */
+	OPTIONS_KIND_CUSTOM, /* parse() */
+	OPTIONS_KIND_CUSTOMS, /* parse(), may be repeated; a list in the file */
+	OPTIONS_KIND_ITEMS,   /* items; offset leads to their target. "on" and "off" go to parse(),
+				 and an item means "on" */
+	OPTIONS_KIND_CHAIN,   /* functions, each with items */
+};
+
+struct options_row {
+	const char *name;
+	const char *argument; /* "N"; NULL for switches */
+	const char *help;     /* one line, lower case, no full stop */
+	enum options_kind kind;
+	char letter;         /* short form, 0: none */
+	uint32_t commands;   /* bit per enum options_command; 0 for items */
+	uint32_t offset;     /* of the field in the target: struct options, or the item's struct */
+	uint64_t low, high;  /* of counts, times, rates; high 0: no limit */
+	const char *choices; /* "virtual|wall" */
+	/* target: the struct that the offset counts from. message as options_set. */
+	int (*parse)(struct options *options, void *target, const char *text, char *message);
+	const struct options_row *items;
+	size_t items_count;
+};
+
+int options_create(struct options **out, enum options_command command);
+void options_destroy(struct options *options);
+
+/*
+ * Arguments behind the command's name. Options and files may be mixed; "--" ends the options; "-"
+ * is a file. The configuration file is read first, wherever --config stands.
+ */
+int options_parse(struct options *options, int argc, char *const *argv, char *message);
+
+/* ---- for config_file.c, help and tests ----------------------------------------------------- */
+
+/* All rows, in the order of the help text. */
+const struct options_row *options_table(size_t *count);
+
+/* NULL when the command has no such option. */
+const struct options_row *options_find(enum options_command command, const char *name);
+const struct options_row *options_item_find(const struct options_row *row, const char *key);
+
+/* Items of a chain function. */
+const struct options_row *options_chain_items(enum chain_kind kind, size_t *count);
+
+/* Take one value for one row. message gets "got '0', expected 1..256". */
+int options_set(
+	struct options *options, const struct options_row *row, const char *text, char *message);
+/* Take one "key=value" of a row with items. */
+int options_set_item(struct options *options, const struct options_row *row, const char *key,
+	const char *value, char *message);
+
+/* A chain is built anew from the first function on. */
+int options_chain_clear(struct options *options);
+int options_chain_add(struct options *options, const char *name, char *message);
+/* For the function added last. */
+int options_chain_set(struct options *options, const char *key, const char *value, char *message);
+/* "lb:backends=16:seed=3": add and set. message names the item. */
+int options_chain_add_text(struct options *options, const char *text, char *message);
+
+/* Replaces the files (capture names). */
+int options_files_clear(struct options *options);
+int options_files_add(struct options *options, const char *path, char *message);
+
+/* Bit `index` of pipeline_config.ablations. */
+const char *options_ablation_name(unsigned int index);
+
+/* "replay", "trace gen". */
+const char *options_command_name(enum options_command command);

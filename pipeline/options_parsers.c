@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Parsers of options whose value is more than one number or word. */
+#include "pipeline/options_private.h"
+
+#include "pipeline/units.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+int options_parse_reframer(struct options *options, void *target, const char *text, char *message)
+{
+	(void)target;
+	(void)message;
+	struct reframer_config *reframer = &options->config.reframer;
+	options->config.reframer_enabled = strcmp(text, "on") == 0;
+	/* A held flow holds a packet: a smaller bound on packets bounds flows too. */
+	if (reframer->held_flows_max > reframer->held_packets_max)
+		reframer->held_flows_max = reframer->held_packets_max;
+	return 0;
+}
+
+int options_parse_short(struct options *options, void *target, const char *text, char *message)
+{
+	struct reframer_config *reframer = target;
+	uint64_t delay_ns;
+	(void)options;
+	if (units_parse_time_ns(text, &delay_ns) != 0)
+		return options_refuse(message, text, "a time with its unit, such as 16us");
+	reframer->delay_ns[REFRAMER_CLASS_SHORT] = delay_ns;
+	reframer->short_acks = true;
+	return 0;
+}
+
+int options_parse_bypass(struct options *options, void *target, const char *text, char *message)
+{
+	struct reframer_config *reframer = target;
+	bool syn = false, rst = false, first = false;
+	char *rest = options_keep_text(options, text, strlen(text));
+	if (rest == NULL)
+		return options_refuse_memory(message);
+	if (strcmp(text, "none") == 0)
+		rest = NULL;
+	for (char *word; (word = options_split(&rest, "+,")) != NULL;) {
+		if (strcmp(word, "syn") == 0)
+			syn = true;
+		else if (strcmp(word, "rst") == 0)
+			rst = true;
+		else if (strcmp(word, "first") == 0)
+			first = true;
+		else
+			return options_refuse(message, word, "none or a list of syn|rst|first");
+	}
+	reframer->bypass_syn = syn;
+	reframer->bypass_rst = rst;
+	reframer->bypass_first = first;
+	return 0;
+}
+
+int options_parse_zone(struct options *options, void *target, const char *text, char *message)
+{
+	struct base_parse_config *parse = &options->config.parse;
+	uint64_t zone = 0;
+	(void)target;
+	bool vlan = strcmp(text, "vlan") == 0;
+	if (!vlan && strcmp(text, "none") != 0 &&
+		(units_parse_count(text, &zone) != 0 || zone > UINT16_MAX))
+		return options_refuse(message, text, "none, vlan or 0..65535");
+	parse->zone_source = vlan ? BASE_ZONE_VLAN : BASE_ZONE_NONE;
+	parse->zone = (uint16_t)zone;
+	return 0;
+}
+
+/* "pcap:FILE" behind its prefix; NULL when it has another or nothing follows. */
+static const char *behind(const char *text, const char *prefix)
+{
+	size_t length = strlen(prefix);
+	return strncmp(text, prefix, length) == 0 && text[length] != '\0' ? text + length : NULL;
+}
+
+int options_parse_source(struct options *options, void *target, const char *text, char *message)
+{
+	const char *device = behind(text, "port:");
+	(void)target;
+	if (device == NULL)
+		return options_refuse(
+			message, text, "port:DEVICE such as port:net_af_packet0,iface=eth0");
+	device = options_keep_text(options, device, strlen(device));
+	if (device == NULL)
+		return options_refuse_memory(message);
+	options->config.source = PIPELINE_SOURCE_PORT;
+	options->config.source_port = device;
+	return 0;
+}
+
+int options_parse_sink(struct options *options, void *target, const char *text, char *message)
+{
+	static const struct {
+		const char *prefix;
+		enum traces_format format;
+	} files[] = {
+		{ "pcap:", TRACES_FORMAT_PCAP_NS },
+		{ "pcap-us:", TRACES_FORMAT_PCAP_US },
+		{ "pcapng:", TRACES_FORMAT_PCAPNG },
+	};
+	struct pipeline_config *config = &options->config;
+	const char *rest = NULL;
+	(void)target;
+	if (strcmp(text, "null") == 0) {
+		config->sink = PIPELINE_SINK_NULL;
+		return 0;
+	}
+	for (size_t i = 0; i < BASE_ARRAY_COUNT(files); i++) {
+		rest = behind(text, files[i].prefix);
+		if (rest == NULL)
+			continue;
+		config->sink_path = options_keep_text(options, rest, strlen(rest));
+		config->sink_format = files[i].format;
+		config->sink = PIPELINE_SINK_FILE;
+		return config->sink_path == NULL ? options_refuse_memory(message) : 0;
+	}
+	rest = behind(text, "port:");
+	if (rest == NULL)
+		return options_refuse(
+			message, text, "null, pcap:FILE, pcap-us:FILE, pcapng:FILE or port:DEVICE");
+	config->sink_port = options_keep_text(options, rest, strlen(rest));
+	config->sink = PIPELINE_SINK_PORT;
+	return config->sink_port == NULL ? options_refuse_memory(message) : 0;
+}
+
+int options_parse_order(struct options *options, void *target, const char *text, char *message)
+{
+	struct traces_synth_options *synth = &options->synth;
+	const char *exponent = behind(text, "zipf:");
+	double value = synth->zipf_exponent;
+	(void)target;
+	if (exponent != NULL && (units_parse_factor(exponent, &value) != 0 || value > 10))
+		return options_refuse(message, text, "zipf:EXPONENT above 0, at most 10");
+	if (strcmp(text, "round-robin") == 0)
+		synth->order = TRACES_ORDER_ROUND_ROBIN;
+	else if (strcmp(text, "uniform") == 0)
+		synth->order = TRACES_ORDER_UNIFORM;
+	else if (strcmp(text, "zipf") == 0 || exponent != NULL)
+		synth->order = TRACES_ORDER_ZIPF;
+	else
+		return options_refuse(message, text, "round-robin, uniform, zipf or zipf:EXPONENT");
+	synth->zipf_exponent = value;
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to options*.c: memory that lives with the options, messages, and the table's parsers. */
+#pragma once
+
+#include "pipeline/options.h"
+
+/* Zeroed, freed with the options; NULL when out of memory. */
+void *options_keep(struct options *options, size_t size);
+/* A copy with a terminator. */
+char *options_keep_text(struct options *options, const char *text, size_t length);
+
+/* message = "got '<value>', expected <expected>"; returns -EINVAL. */
+int options_refuse(char *message, const char *value, const char *expected, ...) BASE_PRINTF(3, 4);
+int options_refuse_memory(char *message); /* returns -ENOMEM */
+
+/* Put "<where>: " before the message; returns error. */
+int options_refuse_at(char *message, int error, const char *where, ...) BASE_PRINTF(3, 4);
+
+/* Value of a row into the field at target + offset. Not for items and chains. */
+int options_value_set(struct options *options, const struct options_row *row, void *target,
+	const char *text, char *message);
+
+const struct options_row *options_rows_find(
+	const struct options_row *rows, size_t count, const char *name);
+
+/* "key=value" or, for a switch, "key"; word is cut apart. message names the key. */
+int options_rows_set_word(struct options *options, const struct options_row *rows, size_t count,
+	void *target, char *word, char *message);
+/* Refuse a key: "'<key>': expected one of delay, run, ...". */
+int options_refuse_key(
+	char *message, const char *key, const struct options_row *rows, size_t count);
+
+/*
+ * Cut the next part off *rest at one of the separators, outside of square brackets (IPv6
+ * addresses). NULL when nothing is left; an empty part is "".
+ */
+char *options_split(char **rest, const char *separators);
+
+/* Parsers of the table (struct options_row.parse). */
+int options_parse_backend(struct options *options, void *target, const char *text, char *message);
+int options_parse_backends(struct options *options, void *target, const char *text, char *message);
+int options_parse_bypass(struct options *options, void *target, const char *text, char *message);
+int options_parse_nat_address(
+	struct options *options, void *target, const char *text, char *message);
+int options_parse_nat_ports(struct options *options, void *target, const char *text, char *message);
+int options_parse_order(struct options *options, void *target, const char *text, char *message);
+int options_parse_reframer(struct options *options, void *target, const char *text, char *message);
+int options_parse_short(struct options *options, void *target, const char *text, char *message);
+int options_parse_sink(struct options *options, void *target, const char *text, char *message);
+int options_parse_source(struct options *options, void *target, const char *text, char *message);
+int options_parse_zone(struct options *options, void *target, const char *text, char *message);
