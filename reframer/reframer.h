@@ -12,18 +12,28 @@
  * Bypass: TCP SYN and RST, first packet of a flow, packets without a flow, packets that the
  * operator marked (BASE_PACKET_OPERATOR_BYPASS). Each is a switch.
  *
+ * Which flow leaves under pressure: the one whose first held packet came first. The packet at hand
+ * is held behind it, not sent with it, even when the flow is its own. With held_flows_max also goes
+ * the length of an index probe: a flow that finds no place because 64 held flows share its hash is
+ * not held, its packet leaves at once (counted as pressure_flows).
+ *
+ * First packet: a flow that the fixed filter does not know and that holds no packets.
+ *
  * Classes: each has a delay bound of its own and one FIFO flush list; bounds are constant within
  * a class, so FIFO order is expiry order. A flow sits in the class of its first held packet and
  * moves to a shorter one when a packet of a shorter class joins it (its deadline then is the
- * earlier of the two).
+ * earlier of the two). Flows with equal deadlines leave lowest class first, then in FIFO order.
  *
  * Time: `time_ns` of the packets drives everything; the reframer reads no clock. A flow whose bound
  * ends at t is released with release time t exactly, by the first call that knows a time >= t, so
- * results do not depend on burst size. Hold time = release_ns - time_ns <= delay bound, always.
+ * results do not depend on burst size. A packet that comes at t exactly comes after that release.
+ * Hold time = release_ns - time_ns <= delay bound, always; a packet whose time went backwards counts
+ * from the time it was clamped to. Release times never decrease from one packet to the next.
  *
  * Cost: constant per packet (one probe of the held-flow table, one list append). State exists only
- * for flows that hold packets. Memory: flows_max * 64 bytes, 16 bytes per slot of the index, and
- * nothing per packet (links live in the packet).
+ * for flows that hold packets. Memory: per held flow 64 bytes and 16 to 32 bytes of index; 24 to 48
+ * bytes per held packet for the queue of released runs; 2 bytes per seen flow; otherwise nothing per
+ * packet (links live in the packet, in next, release_ns and holder_word).
  *
  * Threads: one owner. Ownership: packets pushed belong to the reframer until popped.
  *
@@ -43,7 +53,7 @@
 enum reframer_class {
 	REFRAMER_CLASS_NORMAL, /* data */
 	REFRAMER_CLASS_SHORT,  /* pure TCP ACKs and FINs */
-	REFRAMER_CLASS_BULK,   /* reserved to the operator: packets the classifier below marks */
+	REFRAMER_CLASS_BULK,   /* the operator's: packets that config.classify puts there */
 	REFRAMER_CLASSES_COUNT
 };
 
@@ -65,6 +75,11 @@ enum reframer_release {
 /* "delay", "run_full", ...; never NULL. */
 const char *reframer_release_name(enum reframer_release release);
 
+/* The operator's choice of a class for a packet with a flow. Called once per packet: keep it cheap,
+ * and pure, or results are not reproducible. */
+typedef enum reframer_class reframer_classify_fn(
+	const struct base_packet *packet, const void *classify_arg);
+
 struct reframer_config {
 	uint64_t delay_ns[REFRAMER_CLASSES_COUNT]; /* 0: the class is never held */
 	uint32_t run_packets_max;                  /* 1..BASE_BURST_MAX, default 128 */
@@ -72,9 +87,12 @@ struct reframer_config {
 	uint32_t held_flows_max;                   /* default 4096, <= held_packets_max */
 	bool bypass_syn, bypass_rst, bypass_first; /* default on, on, on */
 	bool short_acks;     /* pure ACKs and FINs use REFRAMER_CLASS_SHORT; default off */
+	bool prefetch;       /* default on; off only to measure what it gains */
 	uint32_t seen_flows; /* flows whose first packet is remembered for bypass_first: a
 				      fixed filter of 16-bit tags, oldest forgotten, default 1 Mi */
 	uint64_t salt;
+	reframer_classify_fn *classify; /* replaces short_acks; NULL (default): none */
+	const void *classify_arg;
 	struct base_arena *arena; /* outlives the reframer */
 };
 
@@ -84,7 +102,9 @@ struct reframer_stats {
 	uint64_t runs_out; /* flow runs as packets left: SLF out = packets_out / runs_out */
 	uint64_t releases[REFRAMER_RELEASES_COUNT]; /* releases of runs (or bypass packets) */
 	uint64_t release_packets[REFRAMER_RELEASES_COUNT]; /* packets that left by them */
-	uint64_t held_packets, held_flows;                 /* now */
+	uint64_t held_packets, held_flows;                 /* now, not yet released */
+	uint64_t
+		released_packets; /* now, released and not yet popped: in = out + held + released */
 	uint64_t peak_held_packets, peak_held_flows;
 	uint64_t time_backwards; /* a packet's time was below an earlier one's: clamped */
 };
@@ -98,7 +118,9 @@ int reframer_create(struct reframer **out, const struct reframer_config *config)
 /* Must hold no packets (flush and pop first). NULL is fine. */
 void reframer_destroy(struct reframer *reframer);
 
-/* Take packets in order. Always takes all of them: pressure releases others, it never refuses. */
+/* Take up to BASE_BURST_MAX packets in order. Always takes all of them: pressure releases others, it
+ * never refuses. Pop until 0 between two calls: what is released must fit a queue of fixed size
+ * (held_packets_max + BASE_BURST_MAX runs; asserted, so nothing is ever lost silently). */
 void reframer_push_burst(
 	struct reframer *reframer, struct base_packet *const *packets, unsigned int count);
 
@@ -110,15 +132,16 @@ void reframer_advance(struct reframer *reframer, uint64_t now_ns);
 void reframer_flush(struct reframer *reframer);
 
 /*
- * Move up to packets_max (<= BASE_BURST_MAX) released packets into burst, with runs; a run is split
- * only when it does not fit an empty burst. Sets release_ns in each packet. Returns the number of
- * packets; 0 when nothing is released.
+ * Move up to packets_max (1..BASE_BURST_MAX) released packets into burst, with runs; a released run is
+ * split only when it does not fit an empty burst, and neighbours of one flow become one run. Sets
+ * release_ns in each packet. Returns the number of packets; 0 when nothing is released.
  */
 unsigned int reframer_pop_burst(
 	struct reframer *reframer, struct base_burst *burst, unsigned int packets_max);
 
-/* A time that no packet inside, nor any later one, arrived before: stages behind may let their
- * timers run up to it (latest time seen minus the longest delay bound, or closer). */
+/* A time that no packet inside, nor any later one, arrived before (clamped arrival): stages behind may
+ * let their timers run up to it. Never decreases. It is the arrival of the longest-waiting packet, or
+ * the latest time seen when nothing is inside; ask after popping until 0, before that it lags. */
 uint64_t reframer_horizon_ns(const struct reframer *reframer);
 
 void reframer_stats(const struct reframer *reframer, struct reframer_stats *stats);
