@@ -23,14 +23,7 @@
 
 enum firewall_verdict { VERDICT_UNKNOWN, VERDICT_ALLOW, VERDICT_DENY };
 
-enum {
-	PREFETCH_AHEAD = 6,
-	/* What a packet waits for: a lookup's index, or one of these. */
-	WAITS_NOTHING = UINT16_MAX, /* not IP: passes */
-	WAITS_ALLOWED = UINT16_MAX - 1,
-	WAITS_DENIED = UINT16_MAX - 2,
-	WAITS_NONE_YET = UINT16_MAX - 3,
-};
+enum { NO_LOOKUP = UINT16_MAX };
 
 /* Per connection. */
 struct firewall_flow {
@@ -56,15 +49,21 @@ struct firewall_key {
 	};
 };
 
-/* What a burst has to classify: per family keys, and where lookup i of the burst went. */
+/* Packets that wait for a lookup. */
+struct firewall_waiting {
+	uint16_t first, count;
+	uint16_t lookup;
+};
+
+/* What a burst has to classify: keys by family, and where lookup i of the burst went. */
 struct firewall_lookups {
-	unsigned int count, count4, count6;
+	unsigned int count, count4, count6, waiting_count;
 	const uint8_t *keys4[BASE_BURST_MAX], *keys6[BASE_BURST_MAX];
 	struct firewall_flow *flows[BASE_BURST_MAX]; /* NULL: nowhere to keep the verdict */
 	uint16_t position[BASE_BURST_MAX];           /* in its family's arrays */
 	bool is6[BASE_BURST_MAX];
 	uint8_t verdict[BASE_BURST_MAX];
-	uint16_t waits[BASE_BURST_MAX]; /* packet -> lookup */
+	struct firewall_waiting waiting[BASE_BURST_MAX];
 	struct firewall_key keys[BASE_BURST_MAX];
 };
 
@@ -196,15 +195,16 @@ static inline void keep_verdict(
 		firewall->denied_connections++;
 }
 
-static inline void apply(
-	struct firewall *firewall, struct base_burst *burst, unsigned int index, bool allow)
+static inline void apply(struct firewall *firewall, struct base_burst *burst, unsigned int first,
+	unsigned int count, uint8_t verdict)
 {
-	if (allow) {
-		firewall->allowed_packets++;
+	if (BASE_LIKELY(verdict == VERDICT_ALLOW)) {
+		firewall->allowed_packets += count;
 		return;
 	}
-	firewall->denied_packets++;
-	base_burst_drop(burst, index, BASE_DROP_FIREWALL_DENY);
+	firewall->denied_packets += count;
+	for (unsigned int i = first; i < first + count; i++)
+		base_burst_drop(burst, i, BASE_DROP_FIREWALL_DENY);
 }
 
 static uint8_t classify_one(
@@ -239,7 +239,7 @@ static void firewall_process_scalar(void *function, struct base_burst *burst, ui
 					classify_one(firewall, &packet->key, opener_side(packet)));
 			verdict = flow->verdict;
 		}
-		apply(firewall, burst, i, verdict == VERDICT_ALLOW);
+		apply(firewall, burst, i, 1, verdict);
 	}
 }
 
@@ -261,39 +261,32 @@ static uint16_t gather(struct firewall_lookups *lookups, const struct base_flow_
 	return (uint16_t)index;
 }
 
+static inline void wait_for(
+	struct firewall_lookups *lookups, unsigned int first, unsigned int count, uint16_t lookup)
+{
+	lookups->waiting[lookups->waiting_count++] = (struct firewall_waiting){
+		.first = (uint16_t)first,
+		.count = (uint16_t)count,
+		.lookup = lookup,
+	};
+}
+
 /* A segment whose packets are judged one by one: one lookup for each side. */
 static void gather_packets(struct firewall *firewall, const struct base_burst *burst,
-	const struct chain_segment *segment, struct firewall_lookups *lookups)
+	unsigned int first, unsigned int next, struct firewall_lookups *lookups)
 {
-	uint16_t known[2] = { WAITS_NONE_YET, WAITS_NONE_YET };
-	for (unsigned int i = 0; i < segment->count; i++) {
-		unsigned int index = segment->first + i;
-		const struct base_packet *packet = burst->packets[index];
+	uint16_t known[2] = { NO_LOOKUP, NO_LOOKUP };
+	for (unsigned int i = first; i < next; i++) {
+		const struct base_packet *packet = burst->packets[i];
 		if (!(packet->flags & BASE_PACKET_FLOW)) {
 			firewall->bridged_packets++;
-			lookups->waits[index] = WAITS_NOTHING;
 			continue;
 		}
 		unsigned int side = sender_side(packet);
-		if (known[side] == WAITS_NONE_YET)
+		if (known[side] == NO_LOOKUP)
 			known[side] = gather(lookups, &packet->key, side, NULL);
-		lookups->waits[index] = known[side];
+		wait_for(lookups, i, 1, known[side]);
 	}
-}
-
-static void gather_conn(struct firewall_flow *flow, const struct base_burst *burst,
-	const struct chain_segment *segment, struct firewall_lookups *lookups)
-{
-	const struct base_packet *packet = burst->packets[segment->first];
-	uint16_t waits;
-	if (flow->verdict == VERDICT_ALLOW)
-		waits = WAITS_ALLOWED;
-	else if (flow->verdict == VERDICT_DENY)
-		waits = WAITS_DENIED;
-	else
-		waits = gather(lookups, &packet->key, opener_side(packet), flow);
-	for (unsigned int i = 0; i < segment->count; i++)
-		lookups->waits[segment->first + i] = waits;
 }
 
 static void classify(struct firewall *firewall, struct firewall_lookups *lookups)
@@ -314,45 +307,50 @@ static void classify(struct firewall *firewall, struct firewall_lookups *lookups
 	}
 }
 
-static void gather_burst(
-	struct firewall *firewall, const struct base_burst *burst, struct firewall_lookups *lookups)
+/* Packets first to next - 1, one segment: judged now where the verdict is known. */
+static inline void process_segment(struct firewall *firewall, struct base_burst *burst,
+	unsigned int first, unsigned int next, struct firewall_lookups *lookups)
 {
 	const struct chain_function_context *context = firewall->context;
-	struct chain_segment segments[BASE_BURST_MAX];
-	struct firewall_flow *flows[BASE_BURST_MAX];
-	unsigned int count = chain_segments_find(burst, context->no_runs, segments);
-	for (unsigned int s = 0; s < count; s++) {
-		bool own = firewall->per_packet || segments[s].conn == BASE_CONN_NONE;
-		flows[s] = own ? NULL : chain_function_user(context, segments[s].conn);
+	const struct base_packet *packet = burst->packets[first];
+	if (BASE_UNLIKELY(firewall->per_packet || packet->conn == BASE_CONN_NONE)) {
+		gather_packets(firewall, burst, first, next, lookups);
+		return;
 	}
-	for (unsigned int s = 0; s < count; s++) {
-		if (!context->no_prefetch && s + PREFETCH_AHEAD < count)
-			BASE_PREFETCH_W(flows[s + PREFETCH_AHEAD]);
-		if (flows[s] == NULL)
-			gather_packets(firewall, burst, &segments[s], lookups);
-		else
-			gather_conn(flows[s], burst, &segments[s], lookups);
+	chain_function_prefetch(context, sizeof(struct firewall_flow), burst, first);
+	struct firewall_flow *flow = chain_function_user(context, packet->conn);
+	if (BASE_LIKELY(flow->verdict != VERDICT_UNKNOWN)) {
+		apply(firewall, burst, first, next - first, flow->verdict);
+		return;
 	}
+	uint16_t lookup = gather(lookups, &packet->key, opener_side(packet), flow);
+	wait_for(lookups, first, next - first, lookup);
 }
 
 static void firewall_process(void *function, struct base_burst *burst, uint64_t now_ns)
 {
 	struct firewall *firewall = function;
 	struct firewall_lookups lookups;
+	bool no_runs = firewall->context->no_runs;
 	(void)now_ns;
 	lookups.count = 0;
 	lookups.count4 = 0;
 	lookups.count6 = 0;
-	gather_burst(firewall, burst, &lookups);
-	if (lookups.count > 0)
-		classify(firewall, &lookups);
-	for (unsigned int i = 0; i < burst->count; i++) {
-		uint16_t waits = lookups.waits[i];
-		if (waits == WAITS_NOTHING)
-			continue;
-		bool allow = waits == WAITS_ALLOWED ||
-			     (waits != WAITS_DENIED && lookups.verdict[waits] == VERDICT_ALLOW);
-		apply(firewall, burst, i, allow);
+	lookups.waiting_count = 0;
+	for (unsigned int r = 0; r < burst->run_count; r++) {
+		unsigned int end = (unsigned int)burst->runs[r].first + burst->runs[r].count;
+		for (unsigned int i = burst->runs[r].first, next; i < end; i = next) {
+			next = chain_segment_end(burst, i, end, no_runs);
+			process_segment(firewall, burst, i, next, &lookups);
+		}
+	}
+	if (lookups.count == 0)
+		return;
+	classify(firewall, &lookups);
+	for (unsigned int i = 0; i < lookups.waiting_count; i++) {
+		const struct firewall_waiting *waiting = &lookups.waiting[i];
+		apply(firewall, burst, waiting->first, waiting->count,
+			lookups.verdict[waiting->lookup]);
 	}
 }
 

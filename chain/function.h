@@ -67,6 +67,20 @@ static inline void *chain_function_user(const struct chain_function_context *con
 	return chain_function_part(context, conntrack_user(context->tracker, conn));
 }
 
+/* The tracker has asked for the first line of a connection's block only: ask for this function's
+ * part of the connection of a packet some places ahead, where that lies further on. */
+static inline void chain_function_prefetch(const struct chain_function_context *context,
+	uint32_t user_bytes, const struct base_burst *burst, unsigned int index)
+{
+	const unsigned int ahead = 8;
+	if (context->user_offset + user_bytes <= BASE_CACHE_LINE || context->no_prefetch ||
+		index + ahead >= burst->count)
+		return;
+	uint32_t conn = burst->packets[index + ahead]->conn;
+	if (conn != BASE_CONN_NONE)
+		BASE_PREFETCH_W(chain_function_user(context, conn));
+}
+
 /* Append to the counters of a function; for ops->counters. */
 static inline void chain_function_counters_add(struct chain_function_stats *stats,
 	const struct chain_counter *counters, uint32_t counters_count)

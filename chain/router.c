@@ -14,6 +14,7 @@
 #include "chain/function.h"
 #include "chain/routes.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <rte_errno.h>
 #include <rte_lpm.h>
@@ -209,15 +210,16 @@ static int router_create(void **out, const struct chain_function_context *contex
 	return 0;
 }
 
-/* Takes one hop off an IPv4 header's TTL: RFC 1624 on the 16-bit word that holds it. */
+/* Takes one hop off an IPv4 header's TTL, which is above 1: RFC 1624 on the 16-bit word that holds
+ * it. The word is written whole, since a load of it after a byte store would stall. */
 static inline void ip4_forward(uint8_t *header)
 {
-	uint16_t checksum, old, new;
+	uint16_t checksum, old;
 	memcpy(&old, header + IP4_TTL_OFFSET, sizeof(old));
-	header[IP4_TTL_OFFSET]--;
-	memcpy(&new, header + IP4_TTL_OFFSET, sizeof(new));
 	memcpy(&checksum, header + IP4_CHECKSUM_OFFSET, sizeof(checksum));
+	uint16_t new = (uint16_t)(old - htons(0x0100));
 	checksum = base_checksum_update16(checksum, old, new);
+	memcpy(header + IP4_TTL_OFFSET, &new, sizeof(new));
 	memcpy(header + IP4_CHECKSUM_OFFSET, &checksum, sizeof(checksum));
 }
 
@@ -233,9 +235,23 @@ static inline bool is_ip(const struct base_packet *packet)
 	return packet->flags & (BASE_PACKET_IP4 | BASE_PACKET_IP6);
 }
 
+/* Of one burst: kept apart, because a store to a packet's bytes could change anything that the
+ * compiler knows of a router. */
+struct router_counts {
+	unsigned int ip4_packets, ip6_packets, bridged_packets, default_packets;
+};
+
+static void add_counts(struct router *router, const struct router_counts *counts)
+{
+	router->ip4_packets += counts->ip4_packets;
+	router->ip6_packets += counts->ip6_packets;
+	router->bridged_packets += counts->bridged_packets;
+	router->default_packets += counts->default_packets;
+}
+
 /* Send the packet on, by the table's answer (NEXT_HOP_NONE: none). */
-static inline void forward(
-	struct router *router, struct base_burst *burst, unsigned int index, int32_t hop)
+static inline void forward(const struct router *router, struct base_burst *burst,
+	unsigned int index, int32_t hop, struct router_counts *counts)
 {
 	struct base_packet *packet = burst->packets[index];
 	bool ip4 = packet->flags & BASE_PACKET_IP4;
@@ -245,14 +261,14 @@ static inline void forward(
 			base_burst_drop(burst, index, BASE_DROP_ROUTER_NO_ROUTE);
 			return;
 		}
-		router->default_packets++;
+		counts->default_packets++;
 	}
 	packet->next_hop = (uint16_t)hop;
-	if (ip4) {
-		router->ip4_packets++;
+	if (BASE_LIKELY(ip4)) {
+		counts->ip4_packets++;
 		ip4_forward(packet->data + packet->l3_offset);
 	} else {
-		router->ip6_packets++;
+		counts->ip6_packets++;
 		packet->data[packet->l3_offset + IP6_HOP_LIMIT_OFFSET]--;
 	}
 }
@@ -278,16 +294,18 @@ static int32_t look_up(const struct router *router, const struct base_packet *pa
 static void router_process_scalar(void *function, struct base_burst *burst, uint64_t now_ns)
 {
 	struct router *router = function;
+	struct router_counts counts = { 0 };
 	(void)now_ns;
 	for (unsigned int i = 0; i < burst->count; i++) {
 		const struct base_packet *packet = burst->packets[i];
 		if (!is_ip(packet))
-			router->bridged_packets++;
+			counts.bridged_packets++;
 		else if (!hop_allowed(packet))
 			base_burst_drop(burst, i, BASE_DROP_ROUTER_TTL);
 		else
-			forward(router, burst, i, look_up(router, packet));
+			forward(router, burst, i, look_up(router, packet), &counts);
 	}
+	add_counts(router, &counts);
 }
 
 /* Index of the lookup for this packet, shared with `last` where the destination is the same. */
@@ -312,15 +330,15 @@ static inline uint16_t gather(
 	return (uint16_t)(LOOKUP6_FIRST + lookups->count6++);
 }
 
-static inline void gather_run(struct router *router, struct base_burst *burst,
-	const struct base_run *run, struct router_lookups *lookups)
+static inline void gather_run(const struct router *router, struct base_burst *burst,
+	const struct base_run *run, struct router_lookups *lookups, struct router_counts *counts)
 {
 	uint16_t last[2] = { NO_LOOKUP, NO_LOOKUP };
 	for (unsigned int i = run->first; i < (unsigned int)run->first + run->count; i++) {
 		const struct base_packet *packet = burst->packets[i];
 		lookups->lookup[i] = NO_LOOKUP;
 		if (BASE_UNLIKELY(!is_ip(packet))) {
-			router->bridged_packets++;
+			counts->bridged_packets++;
 			continue;
 		}
 		if (BASE_UNLIKELY(!hop_allowed(packet))) {
@@ -361,16 +379,18 @@ static void router_process(void *function, struct base_burst *burst, uint64_t no
 {
 	struct router *router = function;
 	struct router_lookups lookups;
+	struct router_counts counts = { 0 };
 	(void)now_ns;
 	lookups.count4 = 0;
 	lookups.count6 = 0;
 	for (unsigned int r = 0; r < burst->run_count; r++)
-		gather_run(router, burst, &burst->runs[r], &lookups);
+		gather_run(router, burst, &burst->runs[r], &lookups, &counts);
 	look_up_bulk(router, &lookups);
 	for (unsigned int i = 0; i < burst->count; i++) {
 		if (lookups.lookup[i] != NO_LOOKUP)
-			forward(router, burst, i, lookups.hops[lookups.lookup[i]]);
+			forward(router, burst, i, lookups.hops[lookups.lookup[i]], &counts);
 	}
+	add_counts(router, &counts);
 }
 
 static void router_counters(const void *function, struct chain_function_stats *out)

@@ -3,6 +3,12 @@
  * Private to chain/: flow runs cut where the connection changes. A run has one key, but its
  * connection may expire and a new one begin in the middle, so per-connection work is shared
  * inside a segment, not inside a run.
+ *
+ *	for (unsigned int r = 0; r < burst->run_count; r++) {
+ *		unsigned int end = burst->runs[r].first + burst->runs[r].count;
+ *		for (unsigned int i = burst->runs[r].first, next; i < end; i = next) {
+ *			next = chain_segment_end(burst, i, end, no_runs);
+ *			... packets i to next - 1 share burst->packets[i]->conn
  */
 #pragma once
 
@@ -10,32 +16,14 @@
 
 #include <stdbool.h>
 
-struct chain_segment {
-	uint16_t first; /* index into burst->packets */
-	uint16_t count; /* >= 1 */
-	uint32_t conn;  /* BASE_CONN_NONE: untracked */
-};
-
-/* Segments cover the burst exactly, in order. With no_runs every packet is one of its own. Returns
- * how many there are. */
-static inline unsigned int chain_segments_find(
-	const struct base_burst *burst, bool no_runs, struct chain_segment segments[BASE_BURST_MAX])
+/* The first packet at or after `first` + 1 that does not belong to the segment that begins at
+ * `first`, or `end`, the run's end. With no_runs every packet is a segment of its own. */
+static inline unsigned int chain_segment_end(
+	const struct base_burst *burst, unsigned int first, unsigned int end, bool no_runs)
 {
-	unsigned int count = 0;
-	for (unsigned int r = 0; r < burst->run_count; r++) {
-		unsigned int i = burst->runs[r].first;
-		unsigned int end = i + burst->runs[r].count;
-		while (i < end) {
-			unsigned int first = i;
-			uint32_t conn = burst->packets[i++]->conn;
-			while (i < end && !no_runs && burst->packets[i]->conn == conn)
-				i++;
-			segments[count++] = (struct chain_segment){
-				.first = (uint16_t)first,
-				.count = (uint16_t)(i - first),
-				.conn = conn,
-			};
-		}
-	}
-	return count;
+	uint32_t conn = burst->packets[first]->conn;
+	unsigned int i = first + 1;
+	while (i < end && !no_runs && burst->packets[i]->conn == conn)
+		i++;
+	return i;
 }

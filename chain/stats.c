@@ -11,8 +11,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-enum { PREFETCH_AHEAD = 6 };
-
 /* Index 0: sent by the opener; 1: by the other side. */
 struct stats_flow {
 	uint64_t packets[2];
@@ -71,6 +69,22 @@ static inline void flow_touch(struct stats_flow *flow, uint64_t first_ns, uint64
 		flow->last_ns = last_ns;
 }
 
+static inline void flow_count(
+	struct stats *stats, struct stats_flow *flow, const struct base_packet *packet)
+{
+	flow_open(stats, flow, packet->time_ns);
+	flow_touch(flow, packet->time_ns, packet->time_ns);
+	if (BASE_UNLIKELY(packet->conn_flags & BASE_CONN_RELATED)) {
+		flow->related_packets++;
+		stats->related_packets++;
+		return;
+	}
+	unsigned int direction = (packet->conn_flags & BASE_CONN_REPLY) ? 1 : 0;
+	flow->packets[direction]++;
+	flow->wire_bytes[direction] += packet->wire_len;
+	flow->tcp_flags[direction] |= packet->tcp_flags;
+}
+
 static void stats_process_scalar(void *function, struct base_burst *burst, uint64_t now_ns)
 {
 	struct stats *stats = function;
@@ -79,82 +93,90 @@ static void stats_process_scalar(void *function, struct base_burst *burst, uint6
 		const struct base_packet *packet = burst->packets[i];
 		stats->packets++;
 		stats->wire_bytes += packet->wire_len;
-		if (packet->conn == BASE_CONN_NONE) {
+		if (packet->conn == BASE_CONN_NONE)
 			stats->untracked_packets++;
-			continue;
-		}
-		struct stats_flow *flow = chain_function_user(stats->context, packet->conn);
-		flow_open(stats, flow, packet->time_ns);
-		flow_touch(flow, packet->time_ns, packet->time_ns);
-		if (packet->conn_flags & BASE_CONN_RELATED) {
-			flow->related_packets++;
-			stats->related_packets++;
-			continue;
-		}
-		unsigned int direction = (packet->conn_flags & BASE_CONN_REPLY) ? 1 : 0;
-		flow->packets[direction]++;
-		flow->wire_bytes[direction] += packet->wire_len;
-		flow->tcp_flags[direction] |= packet->tcp_flags;
+		else
+			flow_count(
+				stats, chain_function_user(stats->context, packet->conn), packet);
 	}
 }
 
-static inline void segment_count(struct stats *stats, struct stats_flow *flow,
+/* Returns the wire bytes. */
+static inline uint64_t segment_count(struct stats *stats, struct stats_flow *flow,
 	struct base_packet *const *packets, unsigned int count)
 {
-	struct stats_flow sum = { .first_ns = UINT64_MAX };
-	uint64_t wire_bytes = 0;
+	uint64_t first_ns = UINT64_MAX, last_ns = 0;
+	uint64_t sum_packets = 0, sum_bytes = 0, reply_packets = 0, reply_bytes = 0;
+	unsigned int related = 0, flags = 0, reply_flags = 0;
+	uint64_t related_bytes = 0;
 	for (unsigned int i = 0; i < count; i++) {
 		const struct base_packet *packet = packets[i];
-		flow_touch(&sum, packet->time_ns, packet->time_ns);
-		wire_bytes += packet->wire_len;
+		uint64_t time_ns = packet->time_ns;
+		first_ns = time_ns < first_ns ? time_ns : first_ns;
+		last_ns = time_ns > last_ns ? time_ns : last_ns;
 		if (BASE_UNLIKELY(packet->conn_flags & BASE_CONN_RELATED)) {
-			sum.related_packets++;
+			related++;
+			related_bytes += packet->wire_len;
 			continue;
 		}
-		unsigned int direction = (packet->conn_flags & BASE_CONN_REPLY) ? 1 : 0;
-		sum.packets[direction]++;
-		sum.wire_bytes[direction] += packet->wire_len;
-		sum.tcp_flags[direction] |= packet->tcp_flags;
+		bool reply = packet->conn_flags & BASE_CONN_REPLY;
+		sum_packets++;
+		sum_bytes += packet->wire_len;
+		reply_packets += reply;
+		reply_bytes += reply ? packet->wire_len : 0;
+		flags |= reply ? 0u : packet->tcp_flags;
+		reply_flags |= reply ? packet->tcp_flags : 0u;
 	}
-	flow_open(stats, flow, sum.first_ns);
-	flow_touch(flow, sum.first_ns, sum.last_ns);
-	for (unsigned int direction = 0; direction < 2; direction++) {
-		flow->packets[direction] += sum.packets[direction];
-		flow->wire_bytes[direction] += sum.wire_bytes[direction];
-		flow->tcp_flags[direction] |= sum.tcp_flags[direction];
+	flow_open(stats, flow, first_ns);
+	flow_touch(flow, first_ns, last_ns);
+	flow->packets[0] += sum_packets - reply_packets;
+	flow->packets[1] += reply_packets;
+	flow->wire_bytes[0] += sum_bytes - reply_bytes;
+	flow->wire_bytes[1] += reply_bytes;
+	flow->tcp_flags[0] |= (uint8_t)flags;
+	flow->tcp_flags[1] |= (uint8_t)reply_flags;
+	flow->related_packets += related;
+	stats->related_packets += related;
+	return sum_bytes + related_bytes;
+}
+
+/* Packets first to next - 1, one segment. Returns their wire bytes. */
+static inline uint64_t process_segment(
+	struct stats *stats, const struct base_burst *burst, unsigned int first, unsigned int next)
+{
+	struct base_packet *const *packets = &burst->packets[first];
+	uint32_t conn = packets[0]->conn;
+	uint64_t wire_bytes = 0;
+	if (BASE_UNLIKELY(conn == BASE_CONN_NONE)) {
+		stats->untracked_packets += next - first;
+		for (unsigned int i = 0; i < next - first; i++)
+			wire_bytes += packets[i]->wire_len;
+		return wire_bytes;
 	}
-	flow->related_packets += sum.related_packets;
-	stats->related_packets += sum.related_packets;
-	stats->wire_bytes += wire_bytes;
+	struct stats_flow *flow = chain_function_user(stats->context, conn);
+	if (next - first > 1)
+		return segment_count(stats, flow, packets, next - first);
+	flow_count(stats, flow, packets[0]);
+	return packets[0]->wire_len;
 }
 
 static void stats_process(void *function, struct base_burst *burst, uint64_t now_ns)
 {
 	struct stats *stats = function;
 	const struct chain_function_context *context = stats->context;
-	struct chain_segment segments[BASE_BURST_MAX];
-	struct stats_flow *flows[BASE_BURST_MAX];
+	bool no_runs = context->no_runs;
+	uint64_t wire_bytes = 0;
 	(void)now_ns;
-
-	unsigned int count = chain_segments_find(burst, context->no_runs, segments);
-	for (unsigned int s = 0; s < count; s++) {
-		flows[s] = segments[s].conn == BASE_CONN_NONE
-				   ? NULL
-				   : chain_function_user(context, segments[s].conn);
-	}
-	for (unsigned int s = 0; s < count; s++) {
-		if (!context->no_prefetch && s + PREFETCH_AHEAD < count)
-			BASE_PREFETCH_W(flows[s + PREFETCH_AHEAD]);
-		struct base_packet *const *packets = &burst->packets[segments[s].first];
-		if (BASE_LIKELY(flows[s] != NULL)) {
-			segment_count(stats, flows[s], packets, segments[s].count);
-			continue;
+	for (unsigned int r = 0; r < burst->run_count; r++) {
+		unsigned int end = (unsigned int)burst->runs[r].first + burst->runs[r].count;
+		for (unsigned int i = burst->runs[r].first, next; i < end; i = next) {
+			next = chain_segment_end(burst, i, end, no_runs);
+			chain_function_prefetch(context, sizeof(struct stats_flow), burst, i);
+			wire_bytes += process_segment(stats, burst, i, next);
 		}
-		stats->untracked_packets += segments[s].count;
-		for (unsigned int i = 0; i < segments[s].count; i++)
-			stats->wire_bytes += packets[i]->wire_len;
 	}
 	stats->packets += burst->count;
+	stats->wire_bytes += wire_bytes;
 }
 
 static void stats_counters(const void *function, struct chain_function_stats *out)
