@@ -1,0 +1,237 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""bench/report.py: pages from good, partial and hostile documents.
+
+Usage: report_test.py REPORT.py
+"""
+
+import copy
+import html.parser
+import importlib.util
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+REPORT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "bench/report.py").resolve()
+SVG_NAMESPACES = ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink")
+
+
+def document(scale=1.0, reframer=True):
+    """A document with what the page shows; numbers are made up."""
+    curve = [[1000 * step, min(1.0, step / 60)] for step in range(1, 65)]
+    return {
+        "schema": "sheaf-result-1",
+        "run": {"command": "sheaf replay a.pcap", "clock": "virtual", "speed": 24.0,
+                "workers": 1, "burst": 64, "seed": 1, "loops": 1, "overlay": 64,
+                "ablations": [], "source": {"files": ["a.pcap"]}, "version": "0.1.0",
+                "date": "2026-01-01T00:00:00Z", "message": None,
+                "machine": {"cpu": "a CPU", "cpus": 2, "kernel": "Linux", "huge_pages": False,
+                            "memory": "no huge pages: slower", "compiler": "gcc 12",
+                            "flags": "-O3"}},
+        "trace": {"packets": 11716, "wire_bytes": 5196493, "captured_bytes": 1000000,
+                  "flows": 900, "duration_ns": 5812109692, "slf": 1.31, "damages_count": 0},
+        "reframer": {"enabled": reframer, "slf_in": 1.31, "slf_out": 4.2 if reframer else 1.31,
+                     "hold_p50_ns": 31000 if reframer else None,
+                     "hold_p99_ns": 64000 if reframer else None,
+                     "hold_max_ns": 64000 if reframer else None,
+                     "hold_cdf": curve if reframer else [], "peak_held_packets": 211,
+                     "peak_held_flows": 100, "reorder_violations": 0,
+                     "releases": {"delay": 1000, "run_full": 0},
+                     "release_packets": {"delay": 4000, "run_full": 0}},
+        "conntrack": {"inserted": 900, "live": 0, "expired": 300, "closed": 600, "evicted": 0,
+                      "purged": 0, "peak_live": 500, "insert_failures": 0, "lookups": 5000,
+                      "lookups_saved": 6716, "bytes_per_flow": 152.5},
+        "chain": [{"name": "stats", "in": 11716, "out": 11716, "drops": {}},
+                  {"name": "router", "in": 11716, "out": 11700, "drops": {"ttl_expired": 16}}],
+        "gpu_offload": None,
+        "cost": {"packets_per_s": 6.1e6 / scale, "bits_per_s": 2e10,
+                 "cycles_per_packet": {"total": 360.0 * scale, "source": 40.0 * scale,
+                                       "parse": 45.0 * scale,
+                                       "reframer": 60.0 if reframer else None,
+                                       "conntrack": 80.0 * scale,
+                                       "chain": {"stats": 20.0 * scale, "router": 30.0 * scale,
+                                                 "firewall": 35.0 * scale},
+                                       "sink": 10.0 * scale},
+                 "repeats": 5, "spread": 0.04, "total_min": 355.0 * scale,
+                 "total_max": 370.0 * scale, "tsc_hz": 2.4e9, "elapsed_s": 0.1,
+                 "not_measured": ["hardware_counters: none here"]},
+        "books": {"read": 11716, "forwarded": 11700, "dropped": {"ttl_expired": 16}, "held": 0,
+                  "balanced": True},
+    }
+
+
+def comparison():
+    return {"schema": "sheaf-comparison-1", "runs": [
+        {"name": "baseline", "result": document(1.4, False)},
+        {"name": "reframer", "result": document()},
+        {"name": "no-prefetch", "result": document(2.0)}]}
+
+
+class Page(html.parser.HTMLParser):
+    """Collects what a browser would fetch or run."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.tags, self.handlers, self.text = [], [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "data", "action", "srcset"):
+                self.links.append(value)
+            if name.startswith("on"):
+                self.handlers.append(name)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+class ReportTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.out = self.folder / "out.html"
+
+    def report(self, *documents):
+        paths = []
+        for index, value in enumerate(documents):
+            path = self.folder / f"result{index}.json"
+            if isinstance(value, bytes):
+                path.write_bytes(value)
+            else:
+                path.write_text(json.dumps(value))
+            paths.append(path)
+        return subprocess.run([sys.executable, REPORT, "-o", self.out, *paths],
+                              capture_output=True, text=True, timeout=120, check=False)
+
+    def page(self, *documents):
+        done = self.report(*documents)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return self.out.read_text(encoding="utf-8")
+
+    def refused(self, value, expected):
+        done = self.report(value)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn("result0.json", done.stderr)
+        self.assertIn(expected, done.stderr)
+        self.assertFalse(self.out.exists())
+
+    def test_a_comparison_shows_every_run_and_plot(self):
+        text = self.page(comparison())
+        page = Page(text)
+        for word in ("baseline", "reframer", "no-prefetch", "6.10 Mpps", "360.0", "balanced",
+                     "hardware_counters"):
+            self.assertIn(word, page.text)
+        self.assertEqual(page.tags.count("svg"), 5)
+
+    def test_nothing_is_fetched_from_outside(self):
+        text = self.page(document())
+        page = Page(text)
+        for link in page.links:
+            self.assertTrue(link.startswith("#"), link)
+        found = set(re.findall(r"https?://[^\"'<> ]+", text))
+        self.assertLessEqual(found, set(SVG_NAMESPACES))
+        self.assertNotIn("script", page.tags)
+
+    def test_strings_of_a_document_never_become_markup(self):
+        value = comparison()
+        evil = "<script>alert(1)</script>\"'--><img src=x onerror=1> $\\frac{1}$ \u202e\0"
+        value["runs"][0]["name"] = evil
+        run = value["runs"][0]["result"]
+        run["run"]["command"] = run["chain"][0]["name"] = run["run"]["machine"]["cpu"] = evil
+        run["books"]["dropped"] = {evil: 3}
+        run["cost"]["cycles_per_packet"]["chain"] = {evil: 3.0}
+        run["reframer"]["releases"] = {evil: 3}
+        run["cost"]["not_measured"] = [evil]
+        page = Page(self.page(value))
+        self.assertNotIn("script", page.tags)
+        self.assertNotIn("img", page.tags)
+        self.assertEqual(page.handlers, [])
+        self.assertIn("<script>alert(1)</script>", page.text)
+
+    def test_missing_sections_are_shown_as_not_given(self):
+        for value in ({}, {"cost": {}}, {"reframer": {"slf_in": 2}}, {"chain": [{}]}):
+            text = self.page({"schema": "sheaf-result-1", **value})
+            self.assertIn("–", text)
+
+    def test_zeros_are_drawn(self):
+        value = document()
+        for section in ("trace", "reframer", "conntrack", "books", "cost"):
+            for key, old in value[section].items():
+                if isinstance(old, (int, float)) and not isinstance(old, bool):
+                    value[section][key] = 0
+        value["cost"]["cycles_per_packet"] = {"total": 0, "source": 0, "chain": {}}
+        value["reframer"]["hold_cdf"] = [[0, 1.0]]
+        self.page(value)
+
+    def test_equal_names_are_told_apart(self):
+        text = self.page(document(), document())
+        self.assertIn("result0", text)
+        value = comparison()
+        value["runs"][1]["name"] = value["runs"][0]["name"] = "same"
+        text = self.page(value)
+        self.assertIn("same (1)", text)
+        self.assertIn("same (2)", text)
+
+    def test_unbalanced_books_are_marked(self):
+        value = document()
+        value["books"]["balanced"] = False
+        self.assertIn("wrong", Page(self.page(value)).text)
+        value = document()
+        value["reframer"]["reorder_violations"] = 1
+        self.assertIn("wrong", Page(self.page(value)).text)
+
+    def test_what_is_not_a_document_is_refused_by_name(self):
+        self.refused(b"", "not JSON")
+        self.refused(b"\xff\xfe\x00", "not JSON")
+        self.refused(b"{", "not JSON")
+        self.refused(b'{"schema": "sheaf-result-1", "trace": {"flows": NaN}}', "not JSON")
+        self.refused(b"[" * 100000, "not")
+        self.refused([], "expected an object")
+        self.refused({}, "schema")
+        self.refused({"schema": "sheaf-result-2"}, "sheaf-result-2")
+        self.refused({"schema": "sheaf-comparison-1", "runs": []}, "at least one")
+        self.refused({"schema": "sheaf-comparison-1", "runs": [3]}, "runs[0]")
+
+    def test_values_of_another_type_are_refused_by_name(self):
+        for path, value in (
+                ("trace.flows", "many"), ("trace.flows", True), ("trace.flows", -1),
+                ("cost.total_min", [1]), ("cost.packets_per_s", 10 ** 400),
+                ("books.balanced", 1), ("books.dropped", [1]), ("run.command", 3),
+                ("chain", {}), ("reframer.hold_cdf", [[1, 2, 3]]),
+                ("reframer.hold_cdf", [["a", 1]]), ("run.ablations", [1])):
+            broken = copy.deepcopy(document())
+            where = broken
+            *parents, last = path.split(".")
+            for key in parents:
+                where = where[key]
+            where[last] = value
+            self.refused(broken, path)
+
+    def test_a_file_that_is_not_there_is_refused_by_name(self):
+        done = subprocess.run(
+            [sys.executable, REPORT, "-o", self.out, self.folder / "absent.json"],
+            capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("absent.json", done.stderr)
+
+    def test_output_that_cannot_be_written_is_refused_by_name(self):
+        self.out = self.folder / "no" / "such" / "out.html"
+        done = self.report(document())
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("out.html", done.stderr)
+
+
+if __name__ == "__main__":
+    for module in ("matplotlib", "jinja2"):
+        if importlib.util.find_spec(module) is None:
+            print(f"{module} is missing")
+            sys.exit(77)
+    unittest.main(verbosity=1)
