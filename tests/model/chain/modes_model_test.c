@@ -10,7 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PACKETS_COUNT = 6000, FLOWS_COUNT = 150, ROUNDS_COUNT = 6 };
+enum {
+	PACKETS_COUNT = 6000,
+	FLOWS_COUNT = 150,
+	ROUNDS_COUNT = 6,
+	ORDERS_COUNT = 3,
+	FUNCTIONS_COUNT = 5,
+};
 
 struct mode {
 	const char *name;
@@ -42,16 +48,16 @@ static uint64_t seed_of_run(void)
 
 static void make_config(struct chain_config *config, uint64_t round)
 {
-	static const enum chain_kind orders[3][CHAIN_FUNCTIONS_MAX] = {
-		{ CHAIN_STATS, CHAIN_ROUTER, CHAIN_FIREWALL },
-		{ CHAIN_FIREWALL, CHAIN_STATS, CHAIN_ROUTER },
-		{ CHAIN_ROUTER, CHAIN_FIREWALL, CHAIN_STATS },
+	static const enum chain_kind orders[ORDERS_COUNT][FUNCTIONS_COUNT] = {
+		{ CHAIN_STATS, CHAIN_ROUTER, CHAIN_FIREWALL, CHAIN_NAT, CHAIN_LB },
+		{ CHAIN_FIREWALL, CHAIN_STATS, CHAIN_LB, CHAIN_ROUTER, CHAIN_NAT },
+		{ CHAIN_LB, CHAIN_NAT, CHAIN_ROUTER, CHAIN_FIREWALL, CHAIN_STATS },
 	};
 	memset(config, 0, sizeof(*config));
-	config->functions_count = 3;
-	for (unsigned int i = 0; i < 3; i++) {
+	config->functions_count = FUNCTIONS_COUNT;
+	for (unsigned int i = 0; i < FUNCTIONS_COUNT; i++) {
 		struct chain_function_config *function = &config->functions[i];
-		chain_function_config_defaults(function, orders[round % 3][i]);
+		chain_function_config_defaults(function, orders[round % ORDERS_COUNT][i]);
 		if (function->kind == CHAIN_ROUTER) {
 			function->router.routes_file = CHAIN_TEST_ROUTES;
 			function->router.default_route = round % 2 == 0;
