@@ -67,32 +67,73 @@ static void count_state(struct conntrack *tracker, unsigned int state, int chang
 	}
 }
 
-void conntrack_remove(struct conntrack *tracker, uint32_t conn, uint64_t *counter)
+/* Out of the table, its timer and its queue; the index stays taken. */
+static void unlink_entry(struct conntrack *tracker, uint32_t conn, uint64_t *counter)
 {
 	struct conntrack_entry *entry = &tracker->entries[conn];
-	if (tracker->config.on_remove != NULL)
-		tracker->config.on_remove(
-			tracker->config.on_remove_context, conn, conntrack_user(tracker, conn));
-
 	uint64_t mixed = conntrack_table_mix(&tracker->table, tracker->hashes[conn]);
 	conntrack_table_remove(&tracker->table, mixed, conn);
 	conntrack_expiry_disarm(&tracker->expiry, conn);
 	queue_unlink(
 		tracker, conntrack_queue_of(entry->state, conntrack_entry_is_assured(entry)), conn);
 	count_state(tracker, entry->state, -1);
-
-	entry->key.family = CONNTRACK_ENTRY_DEAD_FAMILY;
-	entry->state = CONNTRACK_STATE_NONE;
-	entry->generation++;
-	tracker->free[tracker->free_count++] = conn;
 	tracker->stats.live--;
 	(*counter)++;
 }
 
-void conntrack_remove_idle(struct conntrack *tracker, uint32_t conn)
+static void bury(struct conntrack_entry *entry)
+{
+	entry->key.family = CONNTRACK_ENTRY_DEAD_FAMILY;
+	entry->state = CONNTRACK_STATE_NONE;
+}
+
+/* The owner sees the entry as it was. */
+static void tell_owner(struct conntrack *tracker, uint32_t conn)
+{
+	if (tracker->config.on_remove != NULL)
+		tracker->config.on_remove(
+			tracker->config.on_remove_context, conn, conntrack_user(tracker, conn));
+}
+
+static void free_index(struct conntrack *tracker, uint32_t conn)
+{
+	bury(&tracker->entries[conn]);
+	tracker->entries[conn].generation++;
+	tracker->free[tracker->free_count++] = conn;
+}
+
+void conntrack_remove(struct conntrack *tracker, uint32_t conn, uint64_t *counter)
+{
+	tell_owner(tracker, conn);
+	unlink_entry(tracker, conn, counter);
+	free_index(tracker, conn);
+}
+
+void conntrack_retire(struct conntrack *tracker, uint32_t conn, uint64_t *counter)
+{
+	BASE_ASSERT(tracker->retired_count < CONNTRACK_RETIRED_MAX);
+	struct conntrack_retired *retired = &tracker->retired[tracker->retired_count++];
+	retired->conn = conn;
+	retired->entry = tracker->entries[conn];
+	unlink_entry(tracker, conn, counter);
+	bury(&tracker->entries[conn]);
+}
+
+void conntrack_release_retired_slow(struct conntrack *tracker)
+{
+	for (uint32_t i = 0; i < tracker->retired_count; i++) {
+		const struct conntrack_retired *retired = &tracker->retired[i];
+		tracker->entries[retired->conn] = retired->entry;
+		tell_owner(tracker, retired->conn);
+		free_index(tracker, retired->conn);
+	}
+	tracker->retired_count = 0;
+}
+
+uint64_t *conntrack_idle_counter(struct conntrack *tracker, uint32_t conn)
 {
 	bool closed = conntrack_state_in(tracker->entries[conn].state, CONNTRACK_STATES_CLOSED);
-	conntrack_remove(tracker, conn, closed ? &tracker->stats.closed : &tracker->stats.expired);
+	return closed ? &tracker->stats.closed : &tracker->stats.expired;
 }
 
 void conntrack_transition(
@@ -123,7 +164,7 @@ void conntrack_transition(
 
 static bool is_full(const struct conntrack *tracker, bool half_open)
 {
-	return tracker->free_count == 0 ||
+	return tracker->stats.live >= tracker->config.entries_max ||
 	       (half_open && tracker->stats.half_open >= tracker->half_open_max);
 }
 
@@ -147,7 +188,7 @@ static bool make_room(struct conntrack *tracker, bool half_open)
 			tracker, CONNTRACK_QUEUE_OTHER, CONNTRACK_EVICT_LOOKS / 2, victim);
 	if (victim == BASE_CONN_NONE)
 		return false;
-	conntrack_remove(tracker, victim, &tracker->stats.evicted);
+	conntrack_retire(tracker, victim, &tracker->stats.evicted);
 	return true;
 }
 
@@ -170,8 +211,8 @@ uint32_t conntrack_open(struct conntrack *tracker, const struct conntrack_openin
 {
 	bool half_open = conntrack_state_in(opening->state, CONNTRACK_STATES_HALF_OPEN);
 	if (BASE_UNLIKELY(is_full(tracker, half_open)) && !make_room(tracker, half_open)) {
-		*reason = tracker->free_count == 0 ? BASE_DROP_CONN_TABLE_FULL
-						   : BASE_DROP_CONN_HALF_OPEN;
+		*reason = is_full(tracker, false) ? BASE_DROP_CONN_TABLE_FULL
+						  : BASE_DROP_CONN_HALF_OPEN;
 		return BASE_CONN_NONE;
 	}
 	uint32_t conn = tracker->free[tracker->free_count - 1];

@@ -83,7 +83,9 @@ struct conntrack_config {
 	bool no_runs;  /* every packet of a run is looked up */
 	bool no_bulk;  /* packets one by one through all phases */
 
-	/* A connection is about to be removed; user is its chain memory. Must not call back. */
+	/* A connection is about to be removed; user is its chain memory. Must not call back. What
+	 * a packet of a burst removes is reported when the next call on the tracker begins, so
+	 * that indices and chain memory stay valid while the burst passes through the chain. */
 	void (*on_remove)(void *context, uint32_t conn, void *user);
 	void *on_remove_context;
 };

@@ -38,8 +38,7 @@ static struct conntrack_conn read_conn(
 
 int conntrack_conn_get(const struct conntrack *tracker, uint32_t conn, struct conntrack_conn *out)
 {
-	if (conn >= tracker->config.entries_max ||
-		tracker->entries[conn].state == CONNTRACK_STATE_NONE)
+	if (conn >= tracker->slots_count || tracker->entries[conn].state == CONNTRACK_STATE_NONE)
 		return -ENOENT;
 	*out = read_conn(tracker, &tracker->entries[conn]);
 	return 0;
@@ -49,7 +48,8 @@ uint64_t conntrack_purge(struct conntrack *tracker,
 	bool (*match)(void *context, const struct conntrack_conn *conn, void *user), void *context)
 {
 	uint64_t purged = tracker->stats.purged;
-	for (uint32_t i = 0; i < tracker->config.entries_max; i++) {
+	conntrack_release_retired(tracker);
+	for (uint32_t i = 0; i < tracker->slots_count; i++) {
 		const struct conntrack_entry *entry = &tracker->entries[i];
 		if (entry->state == CONNTRACK_STATE_NONE)
 			continue;
@@ -62,7 +62,7 @@ uint64_t conntrack_purge(struct conntrack *tracker,
 
 void conntrack_stats(const struct conntrack *tracker, struct conntrack_stats *stats)
 {
-	uint64_t count = tracker->config.entries_max;
+	uint64_t count = tracker->slots_count;
 	*stats = tracker->stats;
 	stats->timers_moved_earlier = tracker->expiry.moved_earlier;
 	stats->memory_bytes = sizeof(*tracker) + conntrack_table_bytes(&tracker->table) +
@@ -71,7 +71,8 @@ void conntrack_stats(const struct conntrack *tracker, struct conntrack_stats *st
 					      sizeof(*tracker->free) + tracker->user_stride);
 	if (tracker->links != NULL)
 		stats->memory_bytes += count * sizeof(*tracker->links);
-	stats->bytes_per_entry = (double)stats->memory_bytes / (double)count;
+	stats->memory_bytes += CONNTRACK_RETIRED_MAX * sizeof(*tracker->retired);
+	stats->bytes_per_entry = (double)stats->memory_bytes / (double)tracker->config.entries_max;
 }
 
 /* What check has found out about each index so far. */
@@ -106,7 +107,7 @@ static void visit_pair(void *context, uint32_t bucket, uint16_t tag, uint32_t co
 	struct check *check = context;
 	const struct conntrack *tracker = check->tracker;
 	check->found++;
-	if (conn >= tracker->config.entries_max) {
+	if (conn >= tracker->slots_count) {
 		complain(check, "bucket %u holds index %u, beyond the table", bucket, conn);
 		return;
 	}
@@ -124,9 +125,10 @@ static void visit_pair(void *context, uint32_t bucket, uint16_t tag, uint32_t co
 static void check_free(struct check *check)
 {
 	const struct conntrack *tracker = check->tracker;
-	uint64_t count = tracker->config.entries_max;
-	if (tracker->free_count > count || tracker->stats.live + tracker->free_count != count)
-		complain(check, "live and free entries are not all entries");
+	uint64_t count = tracker->slots_count;
+	if (tracker->free_count > count ||
+		tracker->stats.live + tracker->free_count + tracker->retired_count != count)
+		complain(check, "live, free and retired entries are not all entries");
 	for (uint32_t i = 0; check->error == 0 && i < tracker->free_count; i++) {
 		uint32_t conn = tracker->free[i];
 		if (conn >= count || check->seen[conn] != 0)
@@ -183,7 +185,7 @@ static void check_live(struct check *check)
 	const struct conntrack *tracker = check->tracker;
 	uint64_t state_live[CONNTRACK_STATES_COUNT] = { 0 };
 	uint64_t half_open = 0;
-	for (uint32_t i = 0; check->error == 0 && i < tracker->config.entries_max; i++) {
+	for (uint32_t i = 0; check->error == 0 && i < tracker->slots_count; i++) {
 		const struct conntrack_entry *entry = &tracker->entries[i];
 		if ((check->seen[i] & SEEN_TABLE) == 0)
 			continue;
@@ -220,7 +222,7 @@ int conntrack_check(const struct conntrack *tracker, char *message, size_t messa
 	const struct conntrack_stats *stats = &tracker->stats;
 	struct check check = {
 		.tracker = tracker,
-		.seen = calloc(tracker->config.entries_max, 1),
+		.seen = calloc(tracker->slots_count, 1),
 		.message = message,
 		.message_size = message_size,
 	};

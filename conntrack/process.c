@@ -19,53 +19,68 @@ struct scratch {
 	uint64_t mixed[BASE_BURST_MAX]; /* per run head */
 	uint32_t conn[BASE_BURST_MAX];  /* connection after the run */
 	uint32_t guess[CHUNK];
-	uint16_t twin[CHUNK]; /* earlier run head with the same hash, or itself */
+	uint16_t twin[CHUNK]; /* earlier run head with the same hash */
+	uint64_t twins;       /* bit: twin is valid */
 };
+static_assert(CHUNK <= 64, "a bit for each run of a chunk");
 
 /* What track needs beside the packet. */
 struct context {
 	struct conntrack *tracker;
 	struct base_burst *burst;
+	struct conntrack_entry *entries;
+	unsigned int plain; /* what PLAIN_MASK leaves of the flags of a packet for the short path */
 	unsigned int index; /* of the packet in the burst */
-	uint64_t mixed;
 };
+
+/* A packet of a flow, with its transport header, not an ICMP error. */
+enum {
+	PLAIN_MASK = BASE_PACKET_FLOW | BASE_PACKET_ICMP_ERROR | BASE_PACKET_L4,
+	PLAIN = BASE_PACKET_FLOW | BASE_PACKET_L4,
+	PLAIN_NEVER = BASE_PACKET_ICMP_ERROR,
+};
+static_assert(BASE_PACKET_FLOW == 1, "counts flows");
 
 /* Pass 1. The dedup map is never cleared: a hint counts when it names an earlier head of this burst
  * with the same hash. Keys are not compared here: track does that. */
-static void locate(struct conntrack *tracker, const struct base_burst *burst,
-	const struct base_run *runs, unsigned int first, unsigned int count,
-	struct scratch *scratch)
+static __attribute__((noinline)) void locate(struct conntrack *tracker,
+	const struct base_burst *burst, const struct base_run *runs, unsigned int first,
+	unsigned int count, struct scratch *scratch)
 {
+	const struct conntrack_table table = tracker->table;
+	uint16_t *hints = tracker->dedup;
 	bool dedup = !tracker->config.no_dedup;
 	bool prefetch = !tracker->config.no_prefetch;
-	unsigned int probes = 0, twins = 0;
+	unsigned int heads = 0, packets = 0;
+	uint64_t twins = 0;
 	for (unsigned int i = 0; i < count; i++) {
 		unsigned int head = first + i;
 		const struct base_packet *packet = burst->packets[runs[head].first];
-		uint64_t mixed = conntrack_table_mix(&tracker->table, packet->hash);
+		uint64_t mixed = conntrack_table_mix(&table, packet->hash);
+		unsigned int flow = packet->flags & BASE_PACKET_FLOW;
+		heads += flow;
+		packets += flow != 0 ? runs[head].count : 0;
 		scratch->mixed[head] = mixed;
-		scratch->twin[i] = (uint16_t)head;
-		if (BASE_UNLIKELY((packet->flags & BASE_PACKET_FLOW) == 0))
-			continue;
-		if (dedup) {
-			uint16_t *hint = &tracker->dedup[mixed % CONNTRACK_DEDUP_SLOTS];
-			unsigned int candidate = *hint;
-			*hint = (uint16_t)head;
-			if (BASE_UNLIKELY(candidate < head && scratch->mixed[candidate] == mixed)) {
-				scratch->twin[i] = (uint16_t)candidate;
-				twins++;
-				continue;
-			}
-		}
-		probes++;
 		if (prefetch)
-			BASE_PREFETCH(conntrack_table_bucket(&tracker->table, mixed));
+			BASE_PREFETCH(conntrack_table_bucket(&table, mixed));
+		if (!dedup)
+			continue;
+		uint16_t *hint = &hints[mixed % CONNTRACK_DEDUP_SLOTS];
+		unsigned int candidate = *hint;
+		*hint = (uint16_t)head;
+		if (candidate < head && scratch->mixed[candidate] == mixed) {
+			scratch->twin[i] = (uint16_t)candidate;
+			twins |= UINT64_C(1) << i;
+		}
 	}
-	tracker->stats.lookups += probes;
-	tracker->stats.lookups_saved += twins;
+	scratch->twins = twins;
+	heads -= (unsigned int)__builtin_popcountll(twins);
+	tracker->stats.lookups += heads;
+	tracker->stats.lookups_saved += packets - heads;
+	tracker->stats.hits += packets; /* until they turn out to be misses */
 }
 
-static void prefetch_entry(const struct conntrack *tracker, uint32_t conn)
+static inline void prefetch_entry(const struct conntrack *tracker, uint32_t conn)
 {
 	BASE_PREFETCH_W(&tracker->entries[conn]);
 	if (tracker->user_stride != 0)
@@ -87,52 +102,51 @@ static void guess_overflow(const struct conntrack *tracker, unsigned int first, 
 }
 
 /* Pass 2. */
-static void guess(const struct conntrack *tracker, unsigned int first, unsigned int count,
-	struct scratch *scratch)
+static __attribute__((noinline)) void guess(const struct conntrack *tracker, unsigned int first,
+	unsigned int count, struct scratch *scratch)
 {
+	const struct conntrack_table table = tracker->table;
 	uint8_t late[CHUNK];
 	unsigned int late_count = 0;
 	bool prefetch = !tracker->config.no_prefetch;
 	for (unsigned int i = 0; i < count; i++) {
 		uint64_t mixed = scratch->mixed[first + i];
 		uint16_t tag = conntrack_table_tag(mixed);
-		const struct conntrack_table_line *bucket =
-			conntrack_table_bucket(&tracker->table, mixed);
-		unsigned int mask = conntrack_table_match(bucket, tag) &
-				    conntrack_table_valid_mask(bucket->count);
-		scratch->guess[i] = BASE_CONN_NONE;
+		const struct conntrack_table_line *bucket = conntrack_table_bucket(&table, mixed);
+		unsigned int mask = conntrack_table_match(bucket, tag);
+		uint32_t conn = BASE_CONN_NONE;
 		if (BASE_LIKELY(mask != 0)) {
-			uint32_t conn = bucket->index[__builtin_ctz(mask)];
-			scratch->guess[i] = conn;
+			conn = bucket->index[__builtin_ctz(mask)];
 			if (prefetch)
 				prefetch_entry(tracker, conn);
 		} else if (conntrack_table_may_overflow(bucket, tag)) {
 			late[late_count++] = (uint8_t)i;
 			if (prefetch)
-				BASE_PREFETCH(&tracker->table.overflow[bucket->next]);
+				BASE_PREFETCH(&table.overflow[bucket->next]);
 		}
+		scratch->guess[i] = conn;
 	}
 	if (late_count != 0)
 		guess_overflow(tracker, first, late, late_count, scratch);
 }
 
-static uint32_t resolve(const struct conntrack *tracker, uint64_t mixed,
-	const struct base_packet *head, uint32_t hint)
+static uint32_t find(const struct conntrack *tracker, const struct base_packet *packet)
 {
-	if (BASE_LIKELY(hint != BASE_CONN_NONE &&
-			base_flow_key_equal(&tracker->entries[hint].key, &head->key)))
-		return hint;
-	return conntrack_table_find(&tracker->table, mixed, &head->key, tracker->entries);
+	uint64_t mixed = conntrack_table_mix(&tracker->table, packet->hash);
+	return conntrack_table_find(&tracker->table, mixed, &packet->key, tracker->entries);
+}
+
+static unsigned int closing_flag(unsigned int state)
+{
+	return (CONNTRACK_STATES_CLOSING * BASE_CONN_CLOSING >> state) & BASE_CONN_CLOSING;
 }
 
 static void mark(struct base_packet *packet, const struct conntrack_entry *entry, uint32_t conn,
 	bool reply, unsigned int extra)
 {
-	unsigned int flags = extra;
+	unsigned int flags = extra | closing_flag(entry->state);
 	if (reply)
 		flags |= BASE_CONN_REPLY;
-	if (conntrack_state_in(entry->state, CONNTRACK_STATES_CLOSING))
-		flags |= BASE_CONN_CLOSING;
 	packet->conn = conn;
 	packet->conn_flags = (uint8_t)flags;
 }
@@ -153,8 +167,7 @@ static void refuse(struct context *context)
 
 static bool is_reply(const struct conntrack_entry *entry, const struct base_packet *packet)
 {
-	return ((packet->flags & BASE_PACKET_REVERSED) != 0) !=
-	       ((entry->flags & CONNTRACK_ENTRY_ORIGIN_REVERSED) != 0);
+	return ((entry->flags ^ packet->flags) & CONNTRACK_ENTRY_ORIGIN_REVERSED) != 0;
 }
 
 static void refresh(struct conntrack_entry *entry, uint64_t time_ns)
@@ -165,7 +178,8 @@ static void refresh(struct conntrack_entry *entry, uint64_t time_ns)
 
 static void count_packet(struct conntrack_entry *entry)
 {
-	entry->packets += entry->packets != UINT32_MAX;
+	uint32_t packets = entry->packets + 1;
+	entry->packets = packets - (packets == 0);
 }
 
 /* Sequence number of a packet with a whole TCP header. */
@@ -232,7 +246,7 @@ static uint32_t open_connection(struct context *context, struct base_packet *pac
 	struct conntrack *tracker = context->tracker;
 	struct conntrack_opening opening = {
 		.key = &packet->key,
-		.mixed = context->mixed,
+		.mixed = conntrack_table_mix(&tracker->table, packet->hash),
 		.time_ns = packet->time_ns,
 		.hash = packet->hash,
 		.flags = CONNTRACK_ENTRY_ORIGIN_SEEN,
@@ -309,7 +323,7 @@ static uint32_t step_tcp(
 		conntrack_tcp_step(entry->state, reply, packet->tcp_flags, bits);
 	switch ((enum conntrack_tcp_verdict)step.verdict) {
 	case CONNTRACK_TCP_REOPEN:
-		conntrack_remove(tracker, conn, &tracker->stats.closed);
+		conntrack_retire(tracker, conn, &tracker->stats.closed);
 		return open_connection(context, packet);
 	case CONNTRACK_TCP_ACCEPT:
 		if (opener_syn) {
@@ -344,28 +358,37 @@ static uint32_t step_tcp(
 	return conn;
 }
 
+/* Runs have been counted as hits. */
+static void count_miss(struct conntrack *tracker)
+{
+	tracker->stats.hits--;
+	tracker->stats.misses++;
+}
+
 static void relate(struct context *context, struct base_packet *packet, uint32_t conn)
 {
 	struct conntrack *tracker = context->tracker;
 	if (conn == BASE_CONN_NONE ||
 		conntrack_is_expired(tracker, &tracker->entries[conn], packet->time_ns)) {
-		tracker->stats.misses++;
+		count_miss(tracker);
 		untracked(context, packet, 0);
 		return;
 	}
 	const struct conntrack_entry *entry = &tracker->entries[conn];
-	tracker->stats.hits++;
 	tracker->stats.related_packets++;
 	mark(packet, entry, conn, is_reply(entry, packet), BASE_CONN_RELATED);
 }
 
 /* Everything but a packet that leaves its connection's state as it is. */
 static __attribute__((noinline)) uint32_t track_slow(
-	struct context *context, struct base_packet *packet, uint32_t conn)
+	struct context *context, struct base_packet *packet, unsigned int index, uint32_t conn)
 {
 	struct conntrack *tracker = context->tracker;
-	if (packet->drop_reason != BASE_DROP_NONE)
+	context->index = index;
+	if (packet->drop_reason != BASE_DROP_NONE) {
+		tracker->stats.hits -= packet->flags & BASE_PACKET_FLOW;
 		return conn;
+	}
 	if ((packet->flags & BASE_PACKET_FLOW) == 0) {
 		untracked(context, packet, 0);
 		return BASE_CONN_NONE;
@@ -376,14 +399,13 @@ static __attribute__((noinline)) uint32_t track_slow(
 	}
 	if (conn != BASE_CONN_NONE &&
 		conntrack_is_expired(tracker, &tracker->entries[conn], packet->time_ns)) {
-		conntrack_remove_idle(tracker, conn);
+		conntrack_retire(tracker, conn, conntrack_idle_counter(tracker, conn));
 		conn = BASE_CONN_NONE;
 	}
 	if (conn == BASE_CONN_NONE) {
-		tracker->stats.misses++;
+		count_miss(tracker);
 		return open_connection(context, packet);
 	}
-	tracker->stats.hits++;
 	const struct conntrack_entry *entry = &tracker->entries[conn];
 	bool reply = is_reply(entry, packet);
 	if (conntrack_state_is_tcp(entry->state) && (packet->flags & BASE_PACKET_L4) != 0)
@@ -392,57 +414,56 @@ static __attribute__((noinline)) uint32_t track_slow(
 	return conn;
 }
 
-static inline uint32_t track(struct context *context, struct base_packet *packet, uint32_t conn)
+/* The short path: an open connection, not expired, both this side and this state seen before. It
+ * does what accept does when nothing changes; branches are left to the one comparison. */
+static inline uint32_t track(
+	struct context *context, struct base_packet *packet, unsigned int index, uint32_t conn)
 {
-	struct conntrack *tracker = context->tracker;
-	unsigned int flags = packet->flags & (BASE_PACKET_FLOW | BASE_PACKET_ICMP_ERROR);
-	if (BASE_UNLIKELY(conn == BASE_CONN_NONE || flags != BASE_PACKET_FLOW ||
-			  packet->drop_reason != BASE_DROP_NONE))
-		return track_slow(context, packet, conn);
+	unsigned int packet_flags = packet->flags;
+	if (BASE_UNLIKELY(conn == BASE_CONN_NONE || (packet_flags & PLAIN_MASK) != context->plain))
+		return track_slow(context, packet, index, conn);
 
-	struct conntrack_entry *entry = &tracker->entries[conn];
-	bool reply = is_reply(entry, packet);
-	unsigned int seen = reply ? CONNTRACK_ENTRY_REPLY_SEEN : CONNTRACK_ENTRY_ORIGIN_SEEN;
-	if (BASE_UNLIKELY(conntrack_is_expired(tracker, entry, packet->time_ns) ||
-			  (entry->flags & seen) == 0))
-		return track_slow(context, packet, conn);
-	if (conntrack_state_is_tcp(entry->state)) {
-		uint8_t cell = conntrack_tcp_cell(entry->state, reply, packet->tcp_flags,
-			entry->flags & CONNTRACK_ENTRY_TCP_BITS);
-		/* A cell that equals the state says: accept and stay. */
-		if (BASE_UNLIKELY(cell != entry->state || is_syn(packet) ||
-				  (packet->flags & BASE_PACKET_L4) == 0))
-			return track_slow(context, packet, conn);
-	}
-	tracker->stats.hits++;
-	refresh(entry, packet->time_ns);
+	struct conntrack_entry *entry = &context->entries[conn];
+	unsigned int flags = entry->flags;
+	unsigned int state = entry->state;
+	unsigned int reply = (packet_flags ^ flags) & BASE_CONN_REPLY; /* 0 or 2 */
+	unsigned int side = conntrack_tcp_side(reply >> 1, flags);
+	/* A cell that equals the state says: accept and stay. */
+	unsigned int cell = conntrack_tcp_cell(state, side, packet->tcp_flags);
+	uint64_t last_ns = entry->last_seen_ns;
+	uint64_t newest_ns = packet->time_ns > last_ns ? packet->time_ns : last_ns;
+	uint64_t idle_max_ns =
+		context->tracker->idle_max_ns[(flags & CONNTRACK_ENTRY_ASSURED) | state];
+	if (BASE_UNLIKELY(newest_ns - last_ns > idle_max_ns || cell != state ||
+			  (flags & (CONNTRACK_ENTRY_ORIGIN_SEEN << reply)) == 0))
+		return track_slow(context, packet, index, conn);
+
+	entry->last_seen_ns = newest_ns;
 	count_packet(entry);
-	mark(packet, entry, conn, reply, 0);
+	packet->conn = conn;
+	packet->conn_flags = (uint8_t)(reply | closing_flag(state));
 	return conn;
 }
 
-static void track_runs(struct context *context, const struct base_run *runs, unsigned int first,
-	unsigned int count, struct scratch *scratch)
+/* Pass 3. */
+static __attribute__((noinline)) void track_runs(struct context *context,
+	const struct base_run *runs, unsigned int first, unsigned int count,
+	struct scratch *scratch)
 {
-	struct conntrack *tracker = context->tracker;
-	struct base_burst *burst = context->burst;
+	struct base_packet *const *packets = context->burst->packets;
 	for (unsigned int i = 0; i < count; i++) {
-		unsigned int head = first + i;
-		struct base_run run = runs[head];
-		struct base_packet *packet = burst->packets[run.first];
-		uint32_t conn = BASE_CONN_NONE;
-		context->mixed = scratch->mixed[head];
-		if (BASE_LIKELY((packet->flags & BASE_PACKET_FLOW) != 0)) {
-			unsigned int twin = scratch->twin[i];
-			conn = resolve(tracker, context->mixed, packet,
-				twin == head ? scratch->guess[i] : scratch->conn[twin]);
-			tracker->stats.lookups_saved += run.count - 1u;
-		}
-		for (unsigned int k = 0; k < run.count; k++) {
-			context->index = run.first + k;
-			conn = track(context, burst->packets[context->index], conn);
-		}
-		scratch->conn[head] = conn;
+		struct base_run run = runs[first + i];
+		struct base_packet *packet = packets[run.first];
+		uint32_t conn = scratch->guess[i];
+		if (BASE_UNLIKELY((scratch->twins >> i & 1) != 0))
+			conn = scratch->conn[scratch->twin[i]];
+		if (BASE_UNLIKELY(conn == BASE_CONN_NONE ||
+				  !conntrack_key_equal(&context->entries[conn].key, &packet->key)))
+			conn = find(context->tracker, packet);
+		conn = track(context, packet, run.first, conn);
+		for (unsigned int k = 1; k < run.count; k++)
+			conn = track(context, packets[run.first + k], run.first + k, conn);
+		scratch->conn[first + i] = conn;
 	}
 }
 
@@ -450,9 +471,16 @@ void conntrack_process_burst(struct conntrack *tracker, struct base_burst *burst
 {
 	struct base_run singles[BASE_BURST_MAX];
 	struct scratch scratch;
-	struct context context = { .tracker = tracker, .burst = burst };
+	struct context context = {
+		.tracker = tracker,
+		.burst = burst,
+		.entries = tracker->entries,
+		/* With dropped packets among them, all are looked at closely. */
+		.plain = burst->drop_count == 0 ? PLAIN : PLAIN_NEVER,
+	};
 	const struct base_run *runs = burst->runs;
 	unsigned int runs_count = burst->run_count;
+	conntrack_release_retired(tracker);
 	if (tracker->config.no_runs) {
 		for (unsigned int i = 0; i < burst->count; i++)
 			singles[i] = (struct base_run){ .first = (uint16_t)i, .count = 1 };

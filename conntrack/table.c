@@ -143,6 +143,7 @@ void conntrack_table_remove(struct conntrack_table *table, uint64_t mixed, uint3
 	unsigned int last_place = (fill != 0 ? fill : bucket->count) - 1;
 	line->tag[place] = last->tag[last_place];
 	line->index[place] = last->index[last_place];
+	last->tag[last_place] = 0;
 	bucket->count--;
 	if (fill == 0)
 		return;
@@ -161,19 +162,15 @@ uint32_t conntrack_table_find_overflow(const struct conntrack_table *table, uint
 {
 	const struct conntrack_table_line *bucket = conntrack_table_bucket(table, mixed);
 	uint16_t tag = conntrack_table_tag(mixed);
-	unsigned int fill = overflow_fill(bucket);
-	uint32_t next = bucket->next;
-	while (fill != 0 && next != LINE_NONE) {
+	for (uint32_t next = bucket->next; next != LINE_NONE;) {
 		const struct conntrack_table_line *line = &table->overflow[next];
-		unsigned int mask =
-			conntrack_table_match(line, tag) & conntrack_table_valid_mask(fill);
+		unsigned int mask = conntrack_table_match(line, tag);
 		for (; mask != 0; mask &= mask - 1) {
 			uint32_t index = line->index[__builtin_ctz(mask)];
-			if (base_flow_key_equal(&entries[index].key, key))
+			if (conntrack_key_equal(&entries[index].key, key))
 				return index;
 		}
 		next = line->next;
-		fill = CONNTRACK_TABLE_LINE_PAIRS;
 	}
 	return BASE_CONN_NONE;
 }
@@ -182,16 +179,12 @@ uint32_t conntrack_table_guess_overflow(const struct conntrack_table *table, uin
 {
 	const struct conntrack_table_line *bucket = conntrack_table_bucket(table, mixed);
 	uint16_t tag = conntrack_table_tag(mixed);
-	unsigned int fill = overflow_fill(bucket);
-	uint32_t next = bucket->next;
-	while (fill != 0 && next != LINE_NONE) {
+	for (uint32_t next = bucket->next; next != LINE_NONE;) {
 		const struct conntrack_table_line *line = &table->overflow[next];
-		unsigned int mask =
-			conntrack_table_match(line, tag) & conntrack_table_valid_mask(fill);
+		unsigned int mask = conntrack_table_match(line, tag);
 		if (mask != 0)
 			return line->index[__builtin_ctz(mask)];
 		next = line->next;
-		fill = CONNTRACK_TABLE_LINE_PAIRS;
 	}
 	return BASE_CONN_NONE;
 }
@@ -209,6 +202,8 @@ const char *conntrack_table_check_bucket(const struct conntrack_table *table, ui
 	unsigned int next_fill = overflow_fill(bucket);
 	uint32_t next = bucket->next;
 	for (;;) {
+		if (conntrack_table_match_scalar(line, 0) != (0xffu & 0xffu << fill))
+			return "a bucket's pairs do not come before its empty places";
 		for (unsigned int i = 0; i < fill; i++)
 			visit(context, bucket_index, line->tag[i], line->index[i]);
 		count -= fill;

@@ -3,8 +3,8 @@
  * The tracker's hash table: (tag, index) pairs in 64-byte lines; keys stay in the entries.
  *
  * A bucket is one line of eight pairs, followed by overflow lines when it holds more. Buckets are
- * kept compact: all lines but the first overflow line are full, so a count says which pairs are
- * valid, and no tombstones exist. A 16-bit filter in the first line says which tags may be in the
+ * kept compact: all lines but the first overflow line are full, pairs come before empty places, and
+ * no tombstones exist. A 16-bit filter in the first line says which tags may be in the
  * overflow lines, so that a miss touches one line in the common case.
  *
  * Sizing: at most 6.4 pairs per bucket on average when entries_max are stored (load 80 %). About
@@ -32,7 +32,7 @@ enum {
 };
 
 struct conntrack_table_line {
-	uint16_t tag[CONNTRACK_TABLE_LINE_PAIRS];
+	uint16_t tag[CONNTRACK_TABLE_LINE_PAIRS]; /* 0: empty */
 	uint32_t index[CONNTRACK_TABLE_LINE_PAIRS];
 	uint32_t next;   /* first overflow line, or the next one; free overflow lines: free list */
 	uint16_t count;  /* bucket: pairs in all its lines; overflow line: unused */
@@ -87,9 +87,10 @@ static inline uint64_t conntrack_table_mix(const struct conntrack_table *table, 
 	return z;
 }
 
+/* Never 0, which marks an empty pair. */
 static inline uint16_t conntrack_table_tag(uint64_t mixed)
 {
-	return (uint16_t)(mixed >> 16);
+	return (uint16_t)(mixed >> 16 | 1);
 }
 
 static inline struct conntrack_table_line *conntrack_table_bucket(
@@ -126,22 +127,16 @@ static inline unsigned int conntrack_table_match(
 #endif
 }
 
-static inline unsigned int conntrack_table_valid_mask(unsigned int count)
-{
-	return count >= CONNTRACK_TABLE_LINE_PAIRS ? 0xffu : (1u << count) - 1u;
-}
-
 /* Index of the entry with this key, or BASE_CONN_NONE. */
 static inline uint32_t conntrack_table_find(const struct conntrack_table *table, uint64_t mixed,
 	const struct base_flow_key *key, const struct conntrack_entry *entries)
 {
 	const struct conntrack_table_line *bucket = conntrack_table_bucket(table, mixed);
 	uint16_t tag = conntrack_table_tag(mixed);
-	unsigned int mask =
-		conntrack_table_match(bucket, tag) & conntrack_table_valid_mask(bucket->count);
+	unsigned int mask = conntrack_table_match(bucket, tag);
 	for (; mask != 0; mask &= mask - 1) {
 		uint32_t index = bucket->index[__builtin_ctz(mask)];
-		if (BASE_LIKELY(base_flow_key_equal(&entries[index].key, key)))
+		if (BASE_LIKELY(conntrack_key_equal(&entries[index].key, key)))
 			return index;
 	}
 	if (BASE_LIKELY(!conntrack_table_may_overflow(bucket, tag)))

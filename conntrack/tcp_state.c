@@ -49,10 +49,17 @@ enum {
 	P_ES = CONNTRACK_TCP_RULE_PICKUP | ES,
 	P_FW = CONNTRACK_TCP_RULE_PICKUP | FW,
 	C_ES = CONNTRACK_TCP_RULE_CONFIRM | ES,
+	O_SS = CONNTRACK_TCP_RULE_OPEN | SS,
+	O_S2 = CONNTRACK_TCP_RULE_OPEN | S2,
+	/* and the columns without TCP: */
+	UU = CONNTRACK_STATE_UDP_UNREPLIED,
+	UR = CONNTRACK_STATE_UDP_REPLIED,
+	IC = CONNTRACK_STATE_ICMP,
+	GE = CONNTRACK_STATE_GENERIC,
 };
 
 /* clang-format off */
-const uint8_t conntrack_tcp_table[2][CONNTRACK_TCP_CLASSES_COUNT][CONNTRACK_TCP_STATES_COUNT] = {
+const uint8_t conntrack_tcp_table[2][CONNTRACK_TCP_ROWS][CONNTRACK_TCP_COLUMNS] = {
 	/* Side 0: the opener; from FIN_WAIT on, the sender of the last FIN.
 	 *
 	 * SYN       again in SYN_SENT is a retransmission. In an open connection it is a late or
@@ -66,12 +73,12 @@ const uint8_t conntrack_tcp_table[2][CONNTRACK_TCP_CLASSES_COUNT][CONNTRACK_TCP_
 	 * RST       without a connection creates none. */
 	{
 		/*            NO    SS    S2    SR    ES    FW    CW    LA    TW    CL */
-		[SYN]     = { SS,   SS,   S2,   IG,   IG,   IG,   IG,   RE,   RE,   RE },
-		[SYN_ACK] = { P_SR, XX,   SR,   IG,   IG,   IG,   IG,   IG,   IG,   IG },
-		[ACK]     = { P_ES, P_ES, P_ES, ES,   ES,   FW,   CW,   LA,   TW,   CL },
-		[FIN]     = { P_FW, P_FW, P_FW, FW,   FW,   FW,   CW,   LA,   TW,   CL },
-		[RST]     = { XX,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL },
-		[BAD]     = { XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX },
+		[SYN]     = { O_SS, O_SS, O_S2,  IG,   IG,   IG,   IG,   RE,   RE,   RE, UU, UR, IC, GE },
+		[SYN_ACK] = { P_SR, XX,   SR,   IG,   IG,   IG,   IG,   IG,   IG,   IG, UU, UR, IC, GE },
+		[ACK]     = { P_ES, P_ES, P_ES, ES,   ES,   FW,   CW,   LA,   TW,   CL, UU, UR, IC, GE },
+		[FIN]     = { P_FW, P_FW, P_FW, FW,   FW,   FW,   CW,   LA,   TW,   CL, UU, UR, IC, GE },
+		[RST]     = { XX,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL, UU, UR, IC, GE },
+		[BAD]     = { XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX, UU, UR, IC, GE },
 	},
 	/* Side 1: its peer.
 	 *
@@ -84,27 +91,29 @@ const uint8_t conntrack_tcp_table[2][CONNTRACK_TCP_CLASSES_COUNT][CONNTRACK_TCP_
 	 * FIN       the second one. */
 	{
 		/*            NO    SS    S2    SR    ES    FW    CW    LA    TW    CL */
-		[SYN]     = { SS,   S2,   S2,   IG,   IG,   IG,   IG,   RE,   RE,   RE },
-		[SYN_ACK] = { P_SR, SR,   SR,   IG,   IG,   IG,   IG,   IG,   IG,   IG },
-		[ACK]     = { P_ES, IG,   P_ES, C_ES, ES,   CW,   CW,   TW,   TW,   CL },
-		[FIN]     = { P_FW, P_FW, P_FW, FW,   FW,   LA,   LA,   LA,   TW,   CL },
-		[RST]     = { XX,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL },
-		[BAD]     = { XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX },
+		[SYN]     = { O_SS, S2,   O_S2,  IG,   IG,   IG,   IG,   RE,   RE,   RE, UU, UR, IC, GE },
+		[SYN_ACK] = { P_SR, SR,   SR,   IG,   IG,   IG,   IG,   IG,   IG,   IG, UU, UR, IC, GE },
+		[ACK]     = { P_ES, IG,   P_ES, C_ES, ES,   CW,   CW,   TW,   TW,   CL, UU, UR, IC, GE },
+		[FIN]     = { P_FW, P_FW, P_FW, FW,   FW,   LA,   LA,   LA,   TW,   CL, UU, UR, IC, GE },
+		[RST]     = { XX,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL, UU, UR, IC, GE },
+		[BAD]     = { XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX, UU, UR, IC, GE },
 	},
 };
 /* clang-format on */
 
-static_assert(CL < 16, "states fit the cells' low four bits");
+static_assert((int)CONNTRACK_STATES_COUNT <= (int)CONNTRACK_TCP_COLUMNS, "states fit four bits");
+static_assert((int)CONNTRACK_TCP_CLASSES_COUNT <= (int)CONNTRACK_TCP_ROWS, "classes fit the rows");
 
 struct conntrack_tcp_step conntrack_tcp_step(
 	enum conntrack_state state, bool reply, uint8_t tcp_flags, unsigned int bits)
 {
-	uint8_t cell = conntrack_tcp_cell(state, reply, tcp_flags, bits);
+	uint8_t cell = conntrack_tcp_cell(state, conntrack_tcp_side(reply, bits), tcp_flags);
 	uint8_t next = cell & (uint8_t)~CONNTRACK_TCP_RULE_MASK;
 	struct conntrack_tcp_step stay = { .state = (uint8_t)state };
 
 	switch ((enum conntrack_tcp_rule)(cell & CONNTRACK_TCP_RULE_MASK)) {
 	case CONNTRACK_TCP_RULE_ACCEPT:
+	case CONNTRACK_TCP_RULE_OPEN:
 		return (struct conntrack_tcp_step){ next, CONNTRACK_TCP_ACCEPT };
 	case CONNTRACK_TCP_RULE_REOPEN:
 		if ((bits & CONNTRACK_TCP_SAME_SYN) == 0)

@@ -13,7 +13,13 @@
 
 #include "conntrack/conntrack.h"
 
-enum { CONNTRACK_TCP_STATES_COUNT = CONNTRACK_STATE_TCP_CLOSE + 1 };
+enum {
+	CONNTRACK_TCP_STATES_COUNT = CONNTRACK_STATE_TCP_CLOSE + 1,
+	/* Rows and columns as the table has them, so that an index is shifts and ors. Columns of
+	 * states without TCP accept and stay, whatever the class: the packet path need not ask. */
+	CONNTRACK_TCP_ROWS = 8,
+	CONNTRACK_TCP_COLUMNS = 16,
+};
 
 enum conntrack_tcp_class {
 	CONNTRACK_TCP_CLASS_SYN,
@@ -33,13 +39,14 @@ enum conntrack_tcp_verdict {
 	CONNTRACK_TCP_VERDICTS_COUNT
 };
 
-/* What the step needs to know beyond state and direction. The low three are kept in the entry. */
+/* What the step needs to know beyond state and direction. The first three are kept in the entry, at
+ * these places. */
 enum conntrack_tcp_bit {
 	CONNTRACK_TCP_CLOSER_REPLY = 1 << 0, /* the last FIN came from the reply side */
-	CONNTRACK_TCP_SIMULTANEOUS = 1 << 1, /* both sides opened */
-	CONNTRACK_TCP_PICKED_UP = 1 << 2,    /* its opening was not seen */
-	CONNTRACK_TCP_PICKUP = 1 << 3,       /* picking up is allowed */
-	CONNTRACK_TCP_SAME_SYN = 1 << 4,     /* this SYN is the one that opened the connection */
+	CONNTRACK_TCP_SIMULTANEOUS = 1 << 2, /* both sides opened */
+	CONNTRACK_TCP_PICKED_UP = 1 << 3,    /* its opening was not seen */
+	CONNTRACK_TCP_PICKUP = 1 << 6,       /* picking up is allowed */
+	CONNTRACK_TCP_SAME_SYN = 1 << 7,     /* this SYN is the one that opened the connection */
 };
 
 struct conntrack_tcp_step {
@@ -56,31 +63,27 @@ enum conntrack_tcp_rule {
 	CONNTRACK_TCP_RULE_PICKUP = 0x40,  /* accept when PICKUP, else invalid */
 	CONNTRACK_TCP_RULE_CONFIRM = 0x50, /* to the new state when SIMULTANEOUS or PICKED_UP, else
 					      accept and stay */
+	CONNTRACK_TCP_RULE_OPEN = 0x60,    /* accept; the SYN's sequence number is wanted */
 	CONNTRACK_TCP_RULE_MASK = 0xf0,
 };
 
 extern const uint8_t conntrack_tcp_classes[64];
-extern const uint8_t conntrack_tcp_table[2][CONNTRACK_TCP_CLASSES_COUNT]
-					[CONNTRACK_TCP_STATES_COUNT];
+extern const uint8_t conntrack_tcp_table[2][CONNTRACK_TCP_ROWS][CONNTRACK_TCP_COLUMNS];
 
 static inline uint8_t conntrack_tcp_class(uint8_t tcp_flags)
 {
 	return conntrack_tcp_classes[tcp_flags & 63];
 }
 
-/* reply is 0 or 1; bits hold CLOSER_REPLY. Side matters to CLOSE and TIME_WAIT in no cell. */
-static inline unsigned int conntrack_tcp_side(
-	unsigned int state, unsigned int reply, unsigned int bits)
+/* CLOSER_REPLY is set only from FIN_WAIT on, so until then side 1 is the reply side. */
+static inline unsigned int conntrack_tcp_side(unsigned int reply, unsigned int bits)
 {
-	unsigned int closing = state >= CONNTRACK_STATE_TCP_FIN_WAIT;
-	return reply ^ (closing & bits & CONNTRACK_TCP_CLOSER_REPLY);
+	return (reply ^ bits) & CONNTRACK_TCP_CLOSER_REPLY;
 }
 
-static inline uint8_t conntrack_tcp_cell(
-	unsigned int state, unsigned int reply, uint8_t tcp_flags, unsigned int bits)
+static inline uint8_t conntrack_tcp_cell(unsigned int state, unsigned int side, uint8_t tcp_flags)
 {
-	return conntrack_tcp_table[conntrack_tcp_side(state, reply, bits)]
-				  [conntrack_tcp_class(tcp_flags)][state];
+	return conntrack_tcp_table[side][conntrack_tcp_class(tcp_flags)][state];
 }
 
 /* state: NONE or a TCP state. With NONE the packet would create a connection, and reply is 0. */

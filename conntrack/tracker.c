@@ -10,6 +10,7 @@ enum {
 	TICK_NS_MIN = 1000, /* ticks of 64-bit nanoseconds then fit the wheel's arithmetic */
 };
 
+static_assert(CONNTRACK_ENTRY_ASSURED == (int)CONNTRACK_STATES_PADDED, "indexes the timeouts");
 static_assert((int)CONNTRACK_STATES_COUNT <= (int)CONNTRACK_STATES_PADDED, "states index timeouts");
 
 static int config_check(const struct conntrack_config *config)
@@ -39,12 +40,12 @@ static uint32_t user_stride(uint32_t user_bytes)
 static int allocate(struct conntrack *tracker)
 {
 	const struct conntrack_config *config = &tracker->config;
-	size_t count = config->entries_max;
+	size_t count = tracker->slots_count;
 	int error = conntrack_table_init(
 		&tracker->table, config->entries_max, config->salt, config->arena);
 	if (error == 0)
 		error = conntrack_expiry_init(
-			&tracker->expiry, config->entries_max, config->tick_ns, config->arena);
+			&tracker->expiry, tracker->slots_count, config->tick_ns, config->arena);
 	if (error != 0)
 		return error;
 
@@ -54,7 +55,10 @@ static int allocate(struct conntrack *tracker)
 		base_arena_alloc(config->arena, count * sizeof(*tracker->hashes), BASE_CACHE_LINE);
 	tracker->free =
 		base_arena_alloc(config->arena, count * sizeof(*tracker->free), BASE_CACHE_LINE);
-	if (tracker->entries == NULL || tracker->hashes == NULL || tracker->free == NULL)
+	tracker->retired = base_arena_alloc(
+		config->arena, CONNTRACK_RETIRED_MAX * sizeof(*tracker->retired), BASE_CACHE_LINE);
+	if (tracker->entries == NULL || tracker->hashes == NULL || tracker->free == NULL ||
+		tracker->retired == NULL)
 		return -ENOMEM;
 	if (tracker->user_stride != 0) {
 		tracker->user = base_arena_alloc(
@@ -73,12 +77,13 @@ static int allocate(struct conntrack *tracker)
 
 static void set_timeouts(struct conntrack *tracker)
 {
-	for (unsigned int state = 0; state < CONNTRACK_STATES_COUNT; state++)
-		for (unsigned int assured = 0; assured < 2; assured++)
-			tracker->idle_max_ns[assured][state] =
-				conntrack_state_timeout_ns(
-					tracker->config.timeout_ns, state, assured) -
-				1;
+	const uint64_t *timeout_ns = tracker->config.timeout_ns;
+	for (unsigned int state = 0; state < CONNTRACK_STATES_COUNT; state++) {
+		tracker->idle_max_ns[state] =
+			conntrack_state_timeout_ns(timeout_ns, state, false) - 1;
+		tracker->idle_max_ns[state | CONNTRACK_ENTRY_ASSURED] =
+			conntrack_state_timeout_ns(timeout_ns, state, true) - 1;
+	}
 }
 
 int conntrack_create(struct conntrack **out, const struct conntrack_config *config)
@@ -93,6 +98,7 @@ int conntrack_create(struct conntrack **out, const struct conntrack_config *conf
 
 	tracker->config = *config;
 	tracker->user_stride = user_stride(config->user_bytes);
+	tracker->slots_count = config->entries_max + CONNTRACK_RETIRED_MAX;
 	tracker->half_open_max = config->half_open_max;
 	if (tracker->half_open_max == 0)
 		tracker->half_open_max = config->entries_max / 2 + (config->entries_max == 1);
@@ -105,9 +111,9 @@ int conntrack_create(struct conntrack **out, const struct conntrack_config *conf
 		return error;
 	}
 	/* Lowest index on top. */
-	for (uint32_t i = 0; i < config->entries_max; i++)
-		tracker->free[i] = config->entries_max - 1 - i;
-	tracker->free_count = config->entries_max;
+	for (uint32_t i = 0; i < tracker->slots_count; i++)
+		tracker->free[i] = tracker->slots_count - 1 - i;
+	tracker->free_count = tracker->slots_count;
 	*out = tracker;
 	return 0;
 }
@@ -117,11 +123,12 @@ void conntrack_destroy(struct conntrack *tracker)
 	if (tracker == NULL)
 		return;
 	struct base_arena *arena = tracker->config.arena;
-	size_t count = tracker->config.entries_max;
+	size_t count = tracker->slots_count;
 	if (tracker->table.arena != NULL)
 		conntrack_table_release(&tracker->table);
 	if (tracker->expiry.arena != NULL)
 		conntrack_expiry_release(&tracker->expiry);
+	base_arena_free(arena, tracker->retired, CONNTRACK_RETIRED_MAX * sizeof(*tracker->retired));
 	base_arena_free(arena, tracker->links, count * sizeof(*tracker->links));
 	base_arena_free(arena, tracker->user, count * tracker->user_stride);
 	base_arena_free(arena, tracker->free, count * sizeof(*tracker->free));
@@ -169,7 +176,7 @@ unsigned int conntrack_settle(struct conntrack *tracker, uint64_t horizon_ns, ui
 		}
 		if (end_ns - due_ns[i] > stats->expiry_late_max_ns)
 			stats->expiry_late_max_ns = end_ns - due_ns[i];
-		conntrack_remove_idle(tracker, conns[i]);
+		conntrack_remove(tracker, conns[i], conntrack_idle_counter(tracker, conns[i]));
 		(*removed)++;
 	}
 	return count;
@@ -178,6 +185,7 @@ unsigned int conntrack_settle(struct conntrack *tracker, uint64_t horizon_ns, ui
 unsigned int conntrack_advance(struct conntrack *tracker, uint64_t horizon_ns, unsigned int budget)
 {
 	unsigned int removed = 0;
+	conntrack_release_retired(tracker);
 	if (horizon_ns > tracker->horizon_ns)
 		tracker->horizon_ns = horizon_ns;
 	while (budget > 0) {
@@ -192,6 +200,7 @@ unsigned int conntrack_advance(struct conntrack *tracker, uint64_t horizon_ns, u
 
 void conntrack_finish(struct conntrack *tracker, uint64_t end_ns)
 {
+	conntrack_release_retired(tracker);
 	/* The end may lie between two ticks: look at the next one too, take only what is due. */
 	uint64_t horizon_ns = conntrack_expiry_end_ns(&tracker->expiry, end_ns);
 	unsigned int removed = 0;

@@ -38,6 +38,16 @@ enum {
 	CONNTRACK_STATES_PADDED = 16,
 	CONNTRACK_SETTLE_MAX = 32, /* entries taken from the wheel at a time */
 	CONNTRACK_EVICT_LOOKS = 8, /* candidates looked at */
+	/* A packet removes at most two connections: its own, and one to make room. */
+	CONNTRACK_RETIRED_MAX = 2 * BASE_BURST_MAX,
+};
+
+/* A connection that was removed while a burst was worked on. Packets of that burst may still name
+ * its index, and the chain has yet to see them: so its memory is kept, and its owner told, when
+ * the next burst begins. */
+struct conntrack_retired {
+	struct conntrack_entry entry; /* as it was */
+	uint32_t conn;
 };
 
 struct conntrack {
@@ -45,9 +55,9 @@ struct conntrack {
 	struct conntrack_entry *entries;
 	uint8_t *user;
 	uint32_t user_stride; /* 0: no user memory */
-	/* [assured][state]: a connection is expired when it is idle for longer than this. One less
+	/* By state | ASSURED: a connection is expired when it is idle for longer than this. One less
 	 * than the timeout, so that "never" (0) becomes the largest value. */
-	uint64_t idle_max_ns[2][CONNTRACK_STATES_PADDED];
+	uint64_t idle_max_ns[2 * CONNTRACK_STATES_PADDED];
 	struct conntrack_table table;
 	uint16_t dedup[CONNTRACK_DEDUP_SLOTS]; /* run head last seen with this hash; a hint */
 
@@ -55,6 +65,9 @@ struct conntrack {
 	uint32_t *hashes;
 	uint32_t *free; /* stack of free indices */
 	uint32_t free_count;
+	uint32_t slots_count; /* entries_max, and room for those that wait to be told */
+	uint32_t retired_count;
+	struct conntrack_retired *retired;
 	uint32_t half_open_max;
 	struct conntrack_links *links;
 	struct conntrack_queue queues[CONNTRACK_QUEUES_COUNT];
@@ -73,7 +86,7 @@ static inline bool conntrack_entry_is_assured(const struct conntrack_entry *entr
 static inline uint64_t conntrack_idle_max_ns(
 	const struct conntrack *tracker, const struct conntrack_entry *entry)
 {
-	return tracker->idle_max_ns[conntrack_entry_is_assured(entry)][entry->state];
+	return tracker->idle_max_ns[(entry->flags & CONNTRACK_ENTRY_ASSURED) | entry->state];
 }
 
 /* A packet may be older than the entry's latest: another worker or a reorderer can do that. */
@@ -122,8 +135,19 @@ uint32_t conntrack_open(struct conntrack *tracker, const struct conntrack_openin
 /* counter: the member of stats that this removal belongs to. */
 void conntrack_remove(struct conntrack *tracker, uint32_t conn, uint64_t *counter);
 
+/* The same from the packet path: the owner is told and the index freed by the next call of
+ * conntrack_release_retired, which every entry point that may follow a burst begins with. */
+void conntrack_retire(struct conntrack *tracker, uint32_t conn, uint64_t *counter);
+void conntrack_release_retired_slow(struct conntrack *tracker);
+
+static inline void conntrack_release_retired(struct conntrack *tracker)
+{
+	if (BASE_UNLIKELY(tracker->retired_count != 0))
+		conntrack_release_retired_slow(tracker);
+}
+
 /* expired or closed, by its state. */
-void conntrack_remove_idle(struct conntrack *tracker, uint32_t conn);
+uint64_t *conntrack_idle_counter(struct conntrack *tracker, uint32_t conn);
 
 /* Change state and flags; last_seen_ns must be up to date. Moves the timer earlier if need be. */
 void conntrack_transition(

@@ -125,12 +125,16 @@ static void a_syn_after_fin_is_a_new_connection(void **unused)
 
 	const struct base_packet *syn = harness_client(&h, 4444, SYN, 900000, now += 100 * MS);
 	assert_int_equal(syn->conn_flags, BASE_CONN_NEW);
+	/* Packets of the burst may name the old connection: its memory is still there. */
+	assert_int_not_equal(syn->conn, conn);
+	assert_int_equal(h.removed, 0);
+	assert_int_equal(*(uint8_t *)conntrack_user(h.tracker, conn), 0xee);
+	conntrack_advance(h.tracker, 0, 0);
 	assert_int_equal(h.removed, 1);
 	assert_int_equal(h.removed_conn, conn);
 	assert_int_equal(harness_state(&h, syn), CONNTRACK_STATE_TCP_SYN_SENT);
 	assert_int_equal(*(uint8_t *)conntrack_user(h.tracker, syn->conn), 0);
-	if (syn->conn == conn)
-		assert_int_not_equal(conntrack_generation(h.tracker, conn), generation);
+	assert_int_not_equal(conntrack_generation(h.tracker, conn), generation);
 	conntrack_advance(h.tracker, now + 119 * S, UINT32_MAX);
 	assert_int_equal(harness_stats(&h).live, 1); /* a timeout of its own */
 

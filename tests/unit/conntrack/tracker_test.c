@@ -504,6 +504,7 @@ static void user_memory_is_aligned_and_reported(void **unused)
 		struct harness h;
 		harness_init(&h);
 		h.config.user_bytes = sizes[i];
+		h.config.entries_max = 1 << 16;
 		harness_start(&h);
 		udp(&h, 1, false, 0);
 		uint32_t conn = udp(&h, 2, false, 0)->conn;
