@@ -116,6 +116,21 @@ static void runs_and_insertions_follow_the_order(void **state)
 	assert_int_equal(info.peak_live, 1);
 }
 
+static void a_flow_lives_for_exactly_the_idle_timeout(void **state)
+{
+	(void)state;
+	for (uint64_t late = 0; late < 2; late++) {
+		struct traces_trace *trace = trace_new();
+		struct packets_spec spec = tcp(BASE_TCP_ACK);
+		append_spec(trace, 1000, &spec);
+		append_spec(trace, 1000 + 5000 + late, &spec);
+		struct traces_info_options options;
+		traces_info_options_defaults(&options);
+		options.idle_timeout_ns = 5000;
+		assert_int_equal(compute(trace, &options).insertions, 1 + late);
+	}
+}
+
 static void the_zone_and_the_inner_header_join_the_key_when_asked(void **state)
 {
 	(void)state;
@@ -214,17 +229,22 @@ static void traits_of_ip_and_tcp_are_counted(void **state)
 	udp6.ip6_headers = headers;
 	udp6.ip6_headers_len = sizeof(headers);
 	append_spec(trace, 4, &udp6);
+	/* a first fragment proper, of another flow */
+	struct packets_spec whole6 = packets_ip6(BASE_PROTOCOL_UDP, 1, 5, 2, 7);
+	whole6.payload_len = 1000;
+	size = packets_build_fragment(frame, sizeof(frame), &whole6, 0, 504);
+	append(trace, 5, BASE_LINK_ETHERNET, frame, size, size);
 	struct traces_info info = compute(trace, NULL);
 	assert_int_equal(info.malformed_packets, 0);
 	assert_int_equal(info.ip_options, 1);
 	assert_int_equal(info.tcp_syn, 1);
 	assert_int_equal(info.tcp_fin, 1);
 	assert_int_equal(info.tcp_rst, 1);
-	assert_int_equal(info.fragments, 2);
+	assert_int_equal(info.fragments, 3);
 	assert_int_equal(info.icmp_errors, 1);
-	assert_int_equal(info.extension_headers, 1);
+	assert_int_equal(info.extension_headers, 2);
 	assert_int_equal(info.atomic_fragments, 1);
-	assert_int_equal(info.flows, 3); /* fragments and the error belong to one */
+	assert_int_equal(info.flows, 4); /* fragments and the error belong to one */
 }
 
 static void generated_traces_have_the_locality_that_was_asked_for(void **state)
@@ -281,6 +301,7 @@ int main(void)
 		cmocka_unit_test(an_empty_trace_has_zeros_everywhere),
 		cmocka_unit_test(packets_bytes_and_flows_are_counted_by_kind),
 		cmocka_unit_test(runs_and_insertions_follow_the_order),
+		cmocka_unit_test(a_flow_lives_for_exactly_the_idle_timeout),
 		cmocka_unit_test(the_zone_and_the_inner_header_join_the_key_when_asked),
 		cmocka_unit_test(traits_of_the_link_layer_are_counted),
 		cmocka_unit_test(traits_of_ip_and_tcp_are_counted),

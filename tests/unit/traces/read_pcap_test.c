@@ -125,6 +125,20 @@ static void an_oversized_record_is_passed_over_in_sync(void **state)
 	}
 }
 
+static void an_oversized_last_record_is_no_damage(void **state)
+{
+	struct captures_bytes file = { 0 };
+	captures_pcap_header(&file, CAPTURES_MAGIC_US, 65535, 1);
+	captures_pcap_record(&file, 0, 0, 300000, 300000, 0);
+	struct traces_load_report report;
+	struct traces_trace *trace = load(state, &file, &report);
+	assert_int_equal(report.packets, 0);
+	assert_int_equal(report.skipped_oversize, 1);
+	assert_int_equal(report.damages_count, 0);
+	traces_trace_destroy(trace);
+	captures_release(&file);
+}
+
 static void the_largest_legal_record_is_kept(void **state)
 {
 	struct captures_bytes file = { 0 };
@@ -306,6 +320,7 @@ int main(void)
 		cmocka_unit_test(a_wire_length_below_the_captured_one_is_raised),
 		cmocka_unit_test(the_header_snaplen_refuses_nothing),
 		cmocka_unit_test(an_oversized_record_is_passed_over_in_sync),
+		cmocka_unit_test(an_oversized_last_record_is_no_damage),
 		cmocka_unit_test(the_largest_legal_record_is_kept),
 		cmocka_unit_test(an_oversized_record_beyond_the_end_is_damage),
 		cmocka_unit_test(a_file_cut_anywhere_yields_its_whole_packets),

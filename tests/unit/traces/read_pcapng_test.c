@@ -45,6 +45,10 @@ static void times_follow_resolution_and_offset(void **state)
 	assert_int_equal(time_of(state, 127, 0, UINT64_MAX, &report), 0);
 	assert_int_equal(time_of(state, 0x80 | 8, 0, 128, &report), s / 2);
 	assert_false(report.nanoseconds);
+	time_of(state, 0x80 | 19, 0, 1, &report); /* 1.9 us */
+	assert_false(report.nanoseconds);
+	time_of(state, 0x80 | 20, 0, 1, &report); /* 0.95 us */
+	assert_true(report.nanoseconds);
 	assert_int_equal(time_of(state, 0x80 | 32, 0, UINT64_C(3) << 31, &report), s * 3 / 2);
 	assert_true(report.nanoseconds);
 	assert_int_equal(time_of(state, 0x80 | 64, 0, UINT64_C(1) << 63, &report), s / 2);
@@ -371,6 +375,47 @@ static void a_file_of_unsupported_links_only_is_always_refused(void **state)
 	captures_release(&file);
 }
 
+static void a_file_whose_only_packets_are_unsupported_is_refused(void **state)
+{
+	struct captures_bytes file = { 0 };
+	captures_section(&file);
+	captures_interface(&file, 1, 0, -1, 0);
+	captures_interface(&file, 147, 0, -1, 0);
+	captures_enhanced_packet(&file, 1, 1, 60, 60, 1);
+	struct traces_load_options options;
+	traces_load_options_defaults(&options);
+	options.skip_unsupported_links = true;
+	struct traces_load_report report;
+	struct traces_trace *trace = NULL;
+	const char *path = captures_write(*state, "only.pcapng", &file);
+	assert_int_equal(traces_trace_load(&trace, &path, 1, &options, &report), -EPROTONOSUPPORT);
+	assert_non_null(strstr(report.message, "USER0"));
+	captures_release(&file);
+}
+
+static void a_section_too_long_to_hold_still_starts_anew(void **state)
+{
+	struct captures_bytes file = { 0 }, body = { 0 };
+	captures_section(&file);
+	captures_interface(&file, 1, 0, -1, 0);
+	captures_put32(&body, 0x1a2b3c4d);
+	captures_put32(&body, 1);
+	captures_put64(&body, UINT64_MAX);
+	captures_put_pattern(&body, 0, 1 << 20); /* options */
+	captures_block(&file, 0x0a0d0d0a, body.data, body.size);
+	captures_enhanced_packet(&file, 0, 1, 60, 60, 1); /* its interface is gone */
+	captures_interface(&file, 101, 0, -1, 0);
+	captures_enhanced_packet(&file, 0, 1, 60, 60, 2);
+	struct traces_load_report report;
+	struct traces_trace *trace = load(state, &file, &report);
+	assert_int_equal(report.packets, 1);
+	assert_int_equal(report.damages_count, 1);
+	test_assert_pattern(trace, 0, 2, 60);
+	traces_trace_destroy(trace);
+	captures_release(&file);
+	captures_release(&body);
+}
+
 static void an_option_longer_than_its_block_is_damage(void **state)
 {
 	struct captures_bytes file = { 0 };
@@ -423,6 +468,8 @@ int main(void)
 		cmocka_unit_test(a_file_cut_anywhere_yields_its_whole_packets),
 		cmocka_unit_test(unsupported_links_are_refused_or_skipped_as_asked),
 		cmocka_unit_test(a_file_of_unsupported_links_only_is_always_refused),
+		cmocka_unit_test(a_file_whose_only_packets_are_unsupported_is_refused),
+		cmocka_unit_test(a_section_too_long_to_hold_still_starts_anew),
 		cmocka_unit_test(an_option_longer_than_its_block_is_damage),
 		cmocka_unit_test(interfaces_beyond_the_maximum_are_damage_when_used),
 	};
