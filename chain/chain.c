@@ -189,16 +189,16 @@ void chain_on_remove(void *context, uint32_t conn, void *user)
 {
 	struct chain *chain = context;
 	struct conntrack_conn view;
+	int rc = conntrack_conn_get(chain->tracker, conn, &view);
+	BASE_ASSERT(rc == 0); /* it is still there while we are told */
 	/* Digests first: on_remove may wipe what they are made of. */
-	if (conntrack_conn_get(chain->tracker, conn, &view) == 0) {
-		for (uint32_t i = 0; i < chain->functions_count; i++) {
-			const struct chain_slot *slot = &chain->slots[i];
-			if (slot->ops->digest == NULL)
-				continue;
-			uint64_t digest = slot->ops->digest(slot->function, &view, user);
-			if (digest != 0)
-				chain->digest += mix_digest(digest, i);
-		}
+	for (uint32_t i = 0; i < chain->functions_count; i++) {
+		const struct chain_slot *slot = &chain->slots[i];
+		if (slot->ops->digest == NULL)
+			continue;
+		uint64_t digest = slot->ops->digest(slot->function, &view, user);
+		if (digest != 0)
+			chain->digest += mix_digest(digest, i);
 	}
 	for (uint32_t i = 0; i < chain->functions_count; i++) {
 		const struct chain_slot *slot = &chain->slots[i];

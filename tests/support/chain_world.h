@@ -26,7 +26,7 @@ struct chain_world {
  * everything else aborts. */
 int chain_world_open(
 	struct chain_world *world, const struct chain_config *config, uint32_t entries_max);
-/* Take count packets in bursts; results stay in the packets (drop_reason, next_hop, conn, bytes). */
+/* Take count packets in bursts; results stay in the packets: bytes, drop_reason, next_hop, conn. */
 void chain_world_run(
 	struct chain_world *world, struct base_packet *packets, uint32_t count, unsigned int burst);
 /* Remove all connections, so that chain_flow_digest is whole. */
