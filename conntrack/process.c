@@ -41,14 +41,15 @@ enum {
 };
 static_assert(BASE_PACKET_FLOW == 1, "counts flows");
 
-/* Pass 1. The dedup map is never cleared: a hint counts when it names an earlier head of this burst
- * with the same hash. Keys are not compared here: track does that. */
+/* Pass 1. The dedup map is never cleared: a hint carries its burst's number, so that stale ones cost
+ * a branch that the processor foresees. Keys are not compared here: track does that. */
 static __attribute__((noinline)) void locate(struct conntrack *tracker,
 	const struct base_burst *burst, const struct base_run *runs, unsigned int first,
 	unsigned int count, struct scratch *scratch)
 {
 	const struct conntrack_table table = tracker->table;
-	uint16_t *hints = tracker->dedup;
+	uint32_t *hints = tracker->dedup;
+	uint32_t serial = tracker->dedup_serial;
 	bool dedup = !tracker->config.no_dedup;
 	bool prefetch = !tracker->config.no_prefetch;
 	unsigned int heads = 0, packets = 0;
@@ -65,10 +66,10 @@ static __attribute__((noinline)) void locate(struct conntrack *tracker,
 			BASE_PREFETCH(conntrack_table_bucket(&table, mixed));
 		if (!dedup)
 			continue;
-		uint16_t *hint = &hints[mixed % CONNTRACK_DEDUP_SLOTS];
-		unsigned int candidate = *hint;
-		*hint = (uint16_t)head;
-		if (candidate < head && scratch->mixed[candidate] == mixed) {
+		uint32_t *hint = &hints[mixed % CONNTRACK_DEDUP_SLOTS];
+		uint32_t candidate = *hint ^ serial;
+		*hint = serial | head;
+		if (BASE_UNLIKELY(candidate < head) && scratch->mixed[candidate] == mixed) {
 			scratch->twin[i] = (uint16_t)candidate;
 			twins |= UINT64_C(1) << i;
 		}

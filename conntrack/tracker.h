@@ -59,7 +59,8 @@ struct conntrack {
 	 * than the timeout, so that "never" (0) becomes the largest value. */
 	uint64_t idle_max_ns[2 * CONNTRACK_STATES_PADDED];
 	struct conntrack_table table;
-	uint16_t dedup[CONNTRACK_DEDUP_SLOTS]; /* run head last seen with this hash; a hint */
+	uint32_t dedup_serial;                 /* number of the burst * BASE_BURST_MAX, wraps */
+	uint32_t dedup[CONNTRACK_DEDUP_SLOTS]; /* serial + run head last seen with this hash */
 
 	/* insertion and removal */
 	uint32_t *hashes;

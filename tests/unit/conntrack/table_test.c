@@ -181,7 +181,7 @@ static void vector_and_scalar_tag_comparison_agree(void **state)
 	base_rng_seed(&rng, 1);
 	for (int i = 0; i < 20000; i++) {
 		struct conntrack_table_line line = { 0 };
-		uint16_t tag = (uint16_t)base_rng_u64(&rng);
+		uint16_t tag = conntrack_table_tag(base_rng_u64(&rng));
 		for (unsigned int k = 0; k < CONNTRACK_TABLE_LINE_PAIRS; k++)
 			line.tag[k] =
 				base_rng_below(&rng, 3) == 0 ? tag : (uint16_t)base_rng_u64(&rng);

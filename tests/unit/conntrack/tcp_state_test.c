@@ -282,7 +282,7 @@ static void check_cell(enum conntrack_state state, bool reply, uint8_t flags, un
 		assert_true(step.state >= state);
 	/* The short cut of the packet path: a cell that equals the state means accept and stay. */
 	if (state != CONNTRACK_STATE_NONE &&
-		conntrack_tcp_cell(state, reply, flags, bits) == state) {
+		conntrack_tcp_cell(state, conntrack_tcp_side(reply, bits), flags) == state) {
 		assert_int_equal(step.state, state);
 		assert_int_equal(step.verdict, CONNTRACK_TCP_ACCEPT);
 	}
@@ -294,7 +294,7 @@ static void every_cell_of_the_table_is_sound(void **unused)
 	for (int state = 0; state < CONNTRACK_TCP_STATES_COUNT; state++)
 		for (int reply = 0; reply < 2; reply++)
 			for (unsigned int flags = 0; flags < 64; flags++)
-				for (unsigned int bits = 0; bits < 32; bits++)
+				for (unsigned int bits = 0; bits < 256; bits++)
 					check_cell((enum conntrack_state)state, reply != 0,
 						(uint8_t)flags, bits);
 }
