@@ -7,8 +7,8 @@
  * worker; two connections of one inside endpoint that belong to different workers get a port from
  * each worker's share. Filtering is by address and port: a packet to an external endpoint is let
  * in when it belongs to a live connection of the one behind it, and dropped otherwise
- * (BASE_DROP_NAT_UNTRANSLATABLE). Hairpinning is not done. A mapping lives as long as its
- * connections do.
+ * (BASE_DROP_NAT_UNTRANSLATABLE), which an answer in one burst with the packet that opened its
+ * connection cannot yet. Hairpinning is not done. A mapping lives as long as its connections do.
  *
  * Replies come in two ways. Live, they are addressed to the external endpoint: the translate hook,
  * before tracking, puts the inside endpoint in their place. In a capture that was taken inside they
