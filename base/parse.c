@@ -202,84 +202,158 @@ static struct fast_config fast_config_of(const struct base_parse_config *config)
 		.usable = !config->inner && !config->verify_checksums };
 }
 
-/*
- * Write the key of an unfragmented IPv4 packet as five words, hash them in registers, and return
- * the flag for its direction. Same order as base_flow_key_order: numbers in host order compare like
- * bytes in network order, and swapping the endpoints is a rotation of both pairs by half.
- */
-static inline uint16_t write_ip4_key(const struct fast_config *config, struct base_packet *packet,
-	const uint8_t *ip, const uint8_t *l4, uint16_t zone)
+/* A plain packet on its way through the short path. */
+struct fast_walk {
+	const uint8_t *ip, *l4;
+	uint32_t l3;       /* offset of ip */
+	uint32_t data_len; /* bytes from l4 to the datagram's end, all captured */
+	uint16_t zone;
+	uint16_t flags;
+	uint8_t protocol;
+};
+
+static inline uint32_t hash_words(const struct fast_config *config, const uint64_t words[5])
 {
-	uint64_t addresses = load64(ip + 12), ordered = __builtin_bswap64(addresses);
+	if (BASE_LIKELY(config->hash.kind == BASE_HASH_CRC32C))
+		return base_hash_crc32c(words, config->hash.salt[0]);
+	return base_hash_siphash(words, config->hash.salt);
+}
+
+/* The key's last word. Ports stand as source, destination in host order; `reversed` swaps them. */
+static inline uint64_t last_word(const struct fast_walk *walk, uint32_t ports, bool reversed)
+{
+	/* Port 0 belongs in the low half: the pair as it is read is already the swapped one. */
+	uint32_t ordered = reversed ? ports : ports << 16 | ports >> 16;
+	uint64_t family = (walk->flags & BASE_PACKET_IP4) != 0 ? 4 : 6;
+	return ordered | (uint64_t)walk->zone << 32 | (uint64_t)walk->protocol << 48 | family << 56;
+}
+
+/*
+ * Write the key as five words, hash them in registers, and return whether the packet is reversed.
+ * Same order as base_flow_key_order: numbers in host order compare like bytes in network order, and
+ * swapping the endpoints of IPv4 is a rotation of both pairs by half.
+ */
+static inline bool write_ip4_key(
+	const struct fast_config *config, const struct fast_walk *walk, struct base_packet *packet)
+{
+	uint64_t addresses = load64(walk->ip + 12), ordered = __builtin_bswap64(addresses);
 	uint64_t swapped = ordered << 32 | ordered >> 32;
-	uint32_t ports = __builtin_bswap32(load32(l4)), ports_swapped = ports << 16 | ports >> 16;
+	uint32_t ports = __builtin_bswap32(load32(walk->l4));
+	uint32_t ports_swapped = ports << 16 | ports >> 16;
 	bool reversed = (ordered > swapped) | ((ordered == swapped) & (ports > ports_swapped));
 	addresses = reversed ? addresses << 32 | addresses >> 32 : addresses;
-	ports = reversed ? ports : ports_swapped; /* port 0 stands in the low half */
 	uint64_t words[5] = { (uint32_t)addresses, 0, addresses >> 32, 0,
-		(uint64_t)ports | (uint64_t)zone << 32 | (uint64_t)ip[9] << 48 |
-			(uint64_t)4 << 56 };
+		last_word(walk, ports, reversed) };
 	memcpy(&packet->key, words, sizeof(words));
-	packet->hash = BASE_LIKELY(config->hash.kind == BASE_HASH_CRC32C)
-			       ? base_hash_crc32c(words, config->hash.salt[0])
-			       : base_hash_siphash(words, config->hash.salt);
-	return reversed ? BASE_PACKET_REVERSED : 0;
+	packet->hash = hash_words(config, words);
+	return reversed;
 }
 
-/* Where the IPv4 header of a plain frame starts, or 0. One tag at most. */
-static inline uint32_t fast_l3_offset(
-	const struct fast_config *config, const uint8_t *data, uint16_t *zone)
+static inline bool write_ip6_key(
+	const struct fast_config *config, const struct fast_walk *walk, struct base_packet *packet)
 {
+	uint64_t source[2] = { load64(walk->ip + 8), load64(walk->ip + 16) };
+	uint64_t destination[2] = { load64(walk->ip + 24), load64(walk->ip + 32) };
+	uint32_t ports = __builtin_bswap32(load32(walk->l4));
+	bool high_equal = source[0] == destination[0], equal = source[1] == destination[1];
+	uint64_t from = __builtin_bswap64(source[high_equal]);
+	uint64_t to = __builtin_bswap64(destination[high_equal]);
+	bool ports_above = ports > (ports << 16 | ports >> 16);
+	bool reversed = (from > to) | (high_equal & equal & ports_above);
+	uint64_t words[5] = { reversed ? destination[0] : source[0],
+		reversed ? destination[1] : source[1], reversed ? source[0] : destination[0],
+		reversed ? source[1] : destination[1], last_word(walk, ports, reversed) };
+	memcpy(&packet->key, words, sizeof(words));
+	packet->hash = hash_words(config, words);
+	return reversed;
+}
+
+/* Length, fragment and version of the IP header; sets flags, protocol, l4 and data_len. */
+static inline bool enter_ip4(struct fast_walk *walk, uint32_t room)
+{
+	uint64_t start = load64(walk->ip); /* version and length, ..., total length, id, fragment */
+	uint32_t total_len = __builtin_bswap16((uint16_t)(start >> 16));
+	if ((start & UINT64_C(0xff3f0000000000ff)) != 0x45 || total_len > room || total_len < 20)
+		return false;
+	walk->flags = BASE_PACKET_IP4;
+	walk->protocol = walk->ip[9];
+	walk->l4 = walk->ip + 20;
+	walk->data_len = total_len - 20;
+	return true;
+}
+
+static inline bool enter_ip6(struct fast_walk *walk, uint32_t room)
+{
+	if (room < 60) /* the transport header is read at once */
+		return false;
+	uint64_t start = load64(walk->ip); /* version, ..., payload length, next header */
+	uint32_t payload_len = __builtin_bswap16((uint16_t)(start >> 32));
+	if ((start & 0xf0) != 0x60 || payload_len > room - 40)
+		return false;
+	walk->flags = BASE_PACKET_IP6;
+	walk->protocol = (uint8_t)(start >> 48);
+	walk->l4 = walk->ip + 40;
+	walk->data_len = payload_len;
+	return true;
+}
+
+/* Find the IP header, behind one tag at most, with at least 40 bytes captured from there. */
+static inline bool enter_ip(
+	const struct fast_config *config, const struct base_packet *packet, struct fast_walk *walk)
+{
+	const uint8_t *data = packet->data;
 	uint16_t ethertype = load16(data + 12);
-	*zone = config->zone;
+	walk->zone = config->zone;
+	walk->l3 = 14;
+	if (ethertype == 0x0081) { /* as it reads on this side of the network */
+		ethertype = load16(data + 16);
+		walk->l3 = 18;
+		if (config->zone_is_vlan)
+			walk->zone = base_parse_get16(data + 14) & 0xfff;
+	}
+	uint32_t room = packet->cap_len - walk->l3;
+	walk->ip = data + walk->l3;
+	if (room < 40)
+		return false;
 	if (BASE_LIKELY(ethertype == 0x0008))
-		return 14;
-	if (ethertype != 0x0081 || load16(data + 16) != 0x0008)
-		return 0;
-	if (config->zone_is_vlan)
-		*zone = base_parse_get16(data + 14) & 0xfff;
-	return 18;
+		return enter_ip4(walk, room);
+	return ethertype == 0xdd86 && enter_ip6(walk, room);
 }
 
 /*
- * Plain Ethernet, IPv4, TCP or UDP, captured whole and right in every length. Anything else, right
- * or wrong, returns false without a trace and takes the generic walk. TCP and UDP share the code
- * without a branch: they come in no order that a predictor could learn.
+ * Plain Ethernet, IP without options or extensions, TCP or UDP, captured whole and right in every
+ * length. Anything else, right or wrong, returns false without a trace and takes the generic walk.
+ * TCP and UDP share the code without a branch: they come in no order that a predictor could learn.
  */
 static inline bool parse_fast(const struct fast_config *config, struct base_packet *packet)
 {
-	uint32_t captured = packet->cap_len;
-	if (packet->link != BASE_LINK_ETHERNET || captured < FAST_CAPTURED_MIN ||
-		captured < packet->wire_len || captured > BASE_PARSE_CAPTURED_MAX ||
-		!config->usable)
+	struct fast_walk walk;
+	if (packet->link != BASE_LINK_ETHERNET || packet->cap_len < FAST_CAPTURED_MIN ||
+		packet->cap_len < packet->wire_len || packet->cap_len > BASE_PARSE_CAPTURED_MAX ||
+		!config->usable || !enter_ip(config, packet, &walk))
 		return false;
-	uint16_t zone;
-	uint32_t l3 = fast_l3_offset(config, packet->data, &zone);
-	const uint8_t *ip = packet->data + l3, *l4 = ip + 20;
-	uint64_t start = load64(ip); /* version and length, service, total length, id, fragment */
-	if (l3 == 0 || captured < l3 + 40 || (start & UINT64_C(0xff3f0000000000ff)) != 0x45)
-		return false;
-	bool tcp = ip[9] == BASE_PROTOCOL_TCP;
+	bool tcp = walk.protocol == BASE_PROTOCOL_TCP;
 	uint32_t header_min = tcp ? 20 : 8;
-	uint32_t total_len = __builtin_bswap16((uint16_t)(start >> 16));
-	if ((!tcp && ip[9] != BASE_PROTOCOL_UDP) || total_len > captured - l3 ||
-		total_len < 20 + header_min)
+	if ((!tcp && walk.protocol != BASE_PROTOCOL_UDP) || walk.data_len < header_min)
 		return false;
 	/* Either length must lie between the fixed header and what the datagram holds. */
+	const uint8_t *l4 = walk.l4;
 	uint32_t offset_len = (l4[12] >> 4) * 4u, udp_len = base_parse_get16(l4 + 4);
-	uint32_t declared_len = tcp ? offset_len : udp_len, data_len = total_len - 20;
-	if (declared_len - header_min > data_len - header_min)
+	uint32_t declared_len = tcp ? offset_len : udp_len;
+	if (declared_len - header_min > walk.data_len - header_min)
 		return false;
-	uint32_t header_len = tcp ? offset_len : 8;
-	uint16_t direction = write_ip4_key(config, packet, ip, l4, zone);
-	packet->flags = (uint16_t)((packet->flags & BASE_PACKET_OPERATOR_BYPASS) |
-				   BASE_PACKET_FLOW | BASE_PACKET_IP4 | BASE_PACKET_L4 | direction);
-	packet->l3_offset = (uint16_t)l3;
-	packet->l4_offset = (uint16_t)(l3 + 20);
-	packet->payload_offset = (uint16_t)(l3 + 20 + header_len);
-	packet->payload_len = (uint16_t)(data_len - header_len);
+	uint32_t header_len = tcp ? offset_len : 8, l4_offset = (uint32_t)(l4 - packet->data);
+	bool reversed = (walk.flags & BASE_PACKET_IP4) != 0 ? write_ip4_key(config, &walk, packet)
+							    : write_ip6_key(config, &walk, packet);
+	packet->flags = (uint16_t)((packet->flags & BASE_PACKET_OPERATOR_BYPASS) | walk.flags |
+				   BASE_PACKET_FLOW | BASE_PACKET_L4 |
+				   (reversed ? BASE_PACKET_REVERSED : 0));
+	packet->l3_offset = (uint16_t)walk.l3;
+	packet->l4_offset = (uint16_t)l4_offset;
+	packet->payload_offset = (uint16_t)(l4_offset + header_len);
+	packet->payload_len = (uint16_t)(walk.data_len - header_len);
 	packet->quote_offset = 0;
-	packet->protocol = ip[9];
+	packet->protocol = walk.protocol;
 	packet->tcp_flags = tcp ? l4[13] : 0;
 	return true;
 }

@@ -5,20 +5,27 @@
 
 enum { FEISTEL_ROUNDS = 4 };
 
-/* Round key: any function of copy and round that differs between them serves; the rounds mix. */
-static uint32_t round_key(uint32_t copy, uint32_t round)
+/* Round keys of one copy. Any function of copy and round that differs between them serves; the
+ * rounds themselves mix. */
+struct permutation {
+	uint32_t keys[FEISTEL_ROUNDS];
+};
+
+static inline struct permutation permutation_of(uint32_t copy)
 {
-	uint32_t key = (copy * UINT32_C(0x9e3779b9)) ^ (round * UINT32_C(0x85ebca6b));
-	return (key ^ key >> 15) * UINT32_C(0x2c1b3c6d);
+	struct permutation permutation;
+	for (uint32_t round = 0; round < FEISTEL_ROUNDS; round++) {
+		uint32_t key = (copy * UINT32_C(0x9e3779b9)) ^ (round * UINT32_C(0x85ebca6b));
+		permutation.keys[round] = (key ^ key >> 15) * UINT32_C(0x2c1b3c6d);
+	}
+	return permutation;
 }
 
-uint32_t base_remap_ip4(uint32_t address, uint32_t copy)
+static inline uint32_t permute32(const struct permutation *permutation, uint32_t value)
 {
-	if (copy == 0)
-		return address;
-	uint32_t left = address >> 16, right = address & 0xffff;
-	for (uint32_t round = 0; round < FEISTEL_ROUNDS; round++) {
-		uint32_t mixed = (right ^ round_key(copy, round)) * UINT32_C(0x7feb352d);
+	uint32_t left = value >> 16, right = value & 0xffff;
+	for (int round = 0; round < FEISTEL_ROUNDS; round++) {
+		uint32_t mixed = (right ^ permutation->keys[round]) * UINT32_C(0x7feb352d);
 		uint32_t next = left ^ ((mixed >> 12 ^ mixed >> 3) & 0xffff);
 		left = right;
 		right = next;
@@ -26,18 +33,25 @@ uint32_t base_remap_ip4(uint32_t address, uint32_t copy)
 	return left << 16 | right;
 }
 
-/* The same for the low 64 bits of an IPv6 address. */
-static uint64_t remap_interface_id(uint64_t id, uint32_t copy)
+static inline uint64_t permute64(const struct permutation *permutation, uint64_t value)
 {
-	uint32_t left = (uint32_t)(id >> 32), right = (uint32_t)id;
-	for (uint32_t round = 0; round < FEISTEL_ROUNDS; round++) {
+	uint32_t left = (uint32_t)(value >> 32), right = (uint32_t)value;
+	for (int round = 0; round < FEISTEL_ROUNDS; round++) {
 		uint64_t mixed =
-			(uint64_t)(right ^ round_key(copy, round)) * UINT64_C(0x9e3779b97f4a7c15);
+			(uint64_t)(right ^ permutation->keys[round]) * UINT64_C(0x9e3779b97f4a7c15);
 		uint32_t next = left ^ (uint32_t)(mixed >> 29);
 		left = right;
 		right = next;
 	}
 	return (uint64_t)left << 32 | right;
+}
+
+uint32_t base_remap_ip4(uint32_t address, uint32_t copy)
+{
+	if (copy == 0)
+		return address;
+	struct permutation permutation = permutation_of(copy);
+	return permute32(&permutation, address);
 }
 
 static uint16_t load16(const uint8_t *bytes)
@@ -58,81 +72,83 @@ struct sums {
 	bool pseudo_is_udp;
 };
 
-static void update(uint8_t *checksum, const uint8_t *old, const uint8_t *new, size_t size)
+/* One's complement sum of a change: what covers the bytes moves by it (RFC 1624). */
+static uint32_t delta_of(const uint8_t *old, const uint8_t *new, size_t size)
 {
-	uint16_t value = base_checksum_update_bytes(load16(checksum), old, new, size);
+	uint32_t delta = 0;
+	for (size_t i = 0; i < size; i += 2)
+		delta += (uint32_t)(uint16_t)~load16(old + i) + load16(new + i);
+	return delta;
+}
+
+static void move(uint8_t *checksum, uint32_t delta)
+{
+	uint16_t value = base_checksum_finish((uint16_t)~load16(checksum) + delta);
 	memcpy(checksum, &value, sizeof(value));
 }
 
-/* Change a checksum field because `old` became `new` somewhere in what it covers. */
-static void update_inside(const struct sums *sums, uint8_t *checksum, const uint8_t *old,
-	const uint8_t *new, size_t size)
+/* Move a checksum field, which may itself be covered by the enclosing one. */
+static void move_inside(const struct sums *sums, uint8_t *checksum, uint32_t delta)
 {
 	uint8_t before[2];
 	memcpy(before, checksum, sizeof(before));
-	update(checksum, old, new, size);
+	move(checksum, delta);
 	if (sums->enclosing != NULL)
-		update(sums->enclosing, before, checksum, sizeof(before));
+		move(sums->enclosing, delta_of(before, checksum, sizeof(before)));
 }
 
-static void update_pseudo(
-	const struct sums *sums, const uint8_t *old, const uint8_t *new, size_t size)
+static void move_pseudo(const struct sums *sums, uint32_t delta)
 {
 	static const uint8_t none[2] = { 0, 0 }, ones[2] = { 0xff, 0xff };
 	if (sums->pseudo == NULL)
 		return;
-	if (!sums->pseudo_is_udp) {
-		update_inside(sums, sums->pseudo, old, new, size);
-		return;
-	}
 	/* UDP: 0 says "not computed", so a computed 0 is written as its other form. */
-	if (load16(sums->pseudo) == 0)
+	if (sums->pseudo_is_udp && load16(sums->pseudo) == 0)
 		return;
-	update_inside(sums, sums->pseudo, old, new, size);
-	if (load16(sums->pseudo) != 0)
+	move_inside(sums, sums->pseudo, delta);
+	if (!sums->pseudo_is_udp || load16(sums->pseudo) != 0)
 		return;
 	memcpy(sums->pseudo, ones, sizeof(ones));
 	if (sums->enclosing != NULL)
-		update(sums->enclosing, none, ones, sizeof(ones));
+		move(sums->enclosing, delta_of(none, ones, sizeof(ones)));
 }
 
-static void remap_ip4(uint8_t *ip, uint32_t copy, const struct sums *sums)
+static void remap_ip4(uint8_t *ip, const struct permutation *permutation, const struct sums *sums)
 {
-	uint8_t old[8];
+	uint32_t old[2], new[2];
 	memcpy(old, ip + 12, sizeof(old));
-	for (int side = 0; side < 2; side++) {
-		uint32_t address;
-		memcpy(&address, old + 4 * side, sizeof(address));
-		address = __builtin_bswap32(base_remap_ip4(__builtin_bswap32(address), copy));
-		memcpy(ip + 12 + 4 * side, &address, sizeof(address));
-	}
+	for (int side = 0; side < 2; side++)
+		new[side] = __builtin_bswap32(permute32(permutation, __builtin_bswap32(old[side])));
+	memcpy(ip + 12, new, sizeof(new));
+	uint32_t delta = delta_of((const uint8_t *)old, (const uint8_t *)new, sizeof(old));
 	if (sums->enclosing != NULL)
-		update(sums->enclosing, old, ip + 12, sizeof(old));
-	update_inside(sums, ip + 10, old, ip + 12, sizeof(old));
-	update_pseudo(sums, old, ip + 12, sizeof(old));
+		move(sums->enclosing, delta);
+	move_inside(sums, ip + 10, delta);
+	move_pseudo(sums, delta);
 }
 
-static void remap_ip6(uint8_t *ip, uint32_t copy, const struct sums *sums)
+static void remap_ip6(uint8_t *ip, const struct permutation *permutation, const struct sums *sums)
 {
+	uint64_t old[2], new[2];
 	for (int side = 0; side < 2; side++) {
-		uint8_t old[8], *id = ip + 16 + 16 * side;
-		uint64_t value;
-		memcpy(old, id, sizeof(old));
-		memcpy(&value, id, sizeof(value));
-		value = __builtin_bswap64(remap_interface_id(__builtin_bswap64(value), copy));
-		memcpy(id, &value, sizeof(value));
-		if (sums->enclosing != NULL)
-			update(sums->enclosing, old, id, sizeof(old));
-		update_pseudo(sums, old, id, sizeof(old));
+		uint8_t *interface_id = ip + 16 + 16 * side;
+		memcpy(&old[side], interface_id, sizeof(old[side]));
+		new[side] = __builtin_bswap64(permute64(permutation, __builtin_bswap64(old[side])));
+		memcpy(interface_id, &new[side], sizeof(new[side]));
 	}
+	uint32_t delta = delta_of((const uint8_t *)old, (const uint8_t *)new, sizeof(old));
+	if (sums->enclosing != NULL)
+		move(sums->enclosing, delta);
+	move_pseudo(sums, delta);
 }
 
-static void remap_header(uint8_t *ip, bool ip6, uint32_t copy, const struct sums *sums)
+static void remap_header(
+	uint8_t *ip, bool ip6, const struct permutation *permutation, const struct sums *sums)
 {
 	if (ip6)
-		remap_ip6(ip, copy, sums);
+		remap_ip6(ip, permutation, sums);
 	else
-		remap_ip4(ip, copy, sums);
+		remap_ip4(ip, permutation, sums);
 }
 
 /* Where a transport protocol keeps a checksum that covers addresses, or 0. */
@@ -160,7 +176,7 @@ static void set_pseudo(
 	sums->pseudo_is_udp = protocol == BASE_PROTOCOL_UDP;
 }
 
-static void remap_quote(struct base_packet *packet, uint32_t copy)
+static void remap_quote(struct base_packet *packet, const struct permutation *permutation)
 {
 	uint8_t *quote = packet->data + packet->quote_offset;
 	bool ip6 = quote[0] >> 4 == 6;
@@ -170,7 +186,7 @@ static void remap_quote(struct base_packet *packet, uint32_t copy)
 	bool later = !ip6 && (load16(quote + 6) & 0xff1f) != 0;
 	if (!later)
 		set_pseudo(&sums, packet, packet->quote_offset + header_len, quote[ip6 ? 6 : 9]);
-	remap_header(quote, ip6, copy, &sums);
+	remap_header(quote, ip6, permutation, &sums);
 }
 
 void base_remap_packet(struct base_packet *packet, uint32_t copy)
@@ -178,10 +194,11 @@ void base_remap_packet(struct base_packet *packet, uint32_t copy)
 	if (copy == 0 || (packet->flags & BASE_PACKET_FLOW) == 0)
 		return;
 	bool ip6 = (packet->flags & BASE_PACKET_IP6) != 0;
+	struct permutation permutation = permutation_of(copy);
 	struct sums sums = { 0 };
 	if ((packet->flags & BASE_PACKET_FRAGMENT_LATER) == 0)
 		set_pseudo(&sums, packet, packet->l4_offset, packet->protocol);
 	if ((packet->flags & BASE_PACKET_ICMP_ERROR) != 0)
-		remap_quote(packet, copy);
-	remap_header(packet->data + packet->l3_offset, ip6, copy, &sums);
+		remap_quote(packet, &permutation);
+	remap_header(packet->data + packet->l3_offset, ip6, &permutation, &sums);
 }
