@@ -47,8 +47,7 @@ enum base_packet_flag {
 	BASE_PACKET_TUNNEL = 1 << 7,          /* key is of an inner header */
 	BASE_PACKET_L4 = 1 << 8,              /* l4_offset points at a whole transport header */
 	BASE_PACKET_FRAGMENT_ORPHAN = 1 << 9, /* later fragment whose first was not seen: ports 0 */
-	BASE_PACKET_OPERATOR_BYPASS = 1
-				      << 10, /* operator's filter matched: reframer must not hold */
+	BASE_PACKET_OPERATOR_BYPASS = 1 << 10, /* operator's filter matched: do not hold */
 };
 
 /* Written by conntrack for the chain. */
@@ -56,8 +55,7 @@ enum base_conn_flag {
 	BASE_CONN_NEW = 1 << 0,     /* this packet created the connection */
 	BASE_CONN_REPLY = 1 << 1,   /* sent by the side that did not open the connection */
 	BASE_CONN_RELATED = 1 << 2, /* ICMP error about the connection; did not refresh it */
-	BASE_CONN_INVALID =
-		1 << 3, /* not acceptable in the connection's state; did not refresh it */
+	BASE_CONN_INVALID = 1 << 3, /* not acceptable in its state; did not refresh it */
 	BASE_CONN_CLOSING = 1 << 4, /* the connection has seen FIN or RST */
 };
 
@@ -72,18 +70,17 @@ struct base_packet {
 	uint32_t cap_len;   /* source -> all: readable bytes at data */
 	uint16_t flags;     /* parser (source: bypass) -> all: enum base_packet_flag */
 	uint16_t l3_offset; /* parser -> chain: IP header the key was taken from */
-	uint16_t l4_offset; /* parser -> conntrack, chain: transport header, if FLAG_L4 */
-	uint16_t
-		payload_offset; /* parser -> chain, gpu_offload: first byte after transport header */
-	uint16_t payload_len;   /* parser -> conntrack: by the IP header, not by the frame */
-	uint16_t quote_offset;  /* parser -> chain (nat): IP header quoted by an ICMP error */
-	uint16_t next_hop;      /* chain (router) -> sink */
-	uint8_t link;           /* source -> parser, sink: enum base_link */
-	uint8_t protocol;       /* parser -> conntrack, chain: transport protocol of this packet */
-	uint8_t tcp_flags;      /* parser -> reframer, conntrack */
-	uint8_t conn_flags;     /* conntrack -> chain: enum base_conn_flag */
-	uint8_t drop_reason;    /* any stage -> books: enum base_drop_reason */
-	uint8_t interface;      /* source -> sink: capture interface or port number */
+	uint16_t l4_offset; /* parser -> conntrack, chain: transport header, see BASE_PACKET_L4 */
+	uint16_t payload_offset; /* parser -> chain, gpu_offload: byte after transport header */
+	uint16_t payload_len;    /* parser -> conntrack: by the IP header, not by the frame */
+	uint16_t quote_offset;   /* parser -> chain (nat): IP header quoted by an ICMP error */
+	uint16_t next_hop;       /* chain (router) -> sink */
+	uint8_t link;            /* source -> parser, sink: enum base_link */
+	uint8_t protocol;        /* parser -> conntrack, chain: transport protocol of this packet */
+	uint8_t tcp_flags;       /* parser -> reframer, conntrack */
+	uint8_t conn_flags;      /* conntrack -> chain: enum base_conn_flag */
+	uint8_t drop_reason;     /* any stage -> books: enum base_drop_reason */
+	uint8_t interface;       /* source -> sink: capture interface or port number */
 
 	/* line 1: key, and the holder's link */
 	struct base_flow_key key BASE_ALIGNED(64); /* parser -> reframer, conntrack, chain */

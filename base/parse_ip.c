@@ -159,7 +159,7 @@ enum base_parse_result base_parse_ip6(struct base_parse_walk *walk)
 		return base_parse_refuse(walk, BASE_DROP_IP6_TRUNCATED);
 	uint32_t payload_len = base_parse_get16(header + 4);
 	uint32_t room = walk->wire_end - at - 40;
-	/* 0 stands for a jumbogram or for segmentation offload, unless there is nothing to carry. */
+	/* 0 stands for a jumbogram or segmentation offload, unless there is nothing to carry. */
 	if (payload_len == 0 && header[6] != HEADER_NONE)
 		payload_len = room;
 	if (payload_len > room)

@@ -6,8 +6,9 @@
  *
  * The map is a bijection of the 32-bit IPv4 space per copy (a keyed Feistel permutation; copy 0 is
  * the identity) and, for IPv6, of the low 64 bits. Checksums are updated incrementally, UDP
- * checksum 0 stays 0. With inner keys only the inner header is rewritten, and a checksum of the outer
- * transport, which tunnels seldom use, goes stale. Cost: about 50 cycles per packet from cache.
+ * checksum 0 stays 0. With inner keys only the inner header is rewritten, and a checksum of the
+ * outer transport, which tunnels seldom use, goes stale. Cost: about 50 cycles per packet from
+ * cache.
  */
 #pragma once
 

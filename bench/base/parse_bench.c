@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cycles per packet of base_parse_burst and base_remap_packet, and cycles per key of the hashes, all
- * from cache: one burst over and over, best of many rounds (the rest is interruptions). */
+/* Cycles per packet of base_parse_burst and base_remap_packet, and cycles per key of the hashes,
+ * all from cache: one burst over and over, best of many rounds (the rest is interruptions). */
 #include "base/base.h"
 #include "tests/support/packets.h"
 
