@@ -82,12 +82,31 @@ static void nothing_is_given_for_impossible_sizes(void **)
 	base_arena_destroy(NULL);
 }
 
+static void arenas_come_and_go_without_end(void **)
+{
+	for (int i = 0; i < 300; i++) {
+		struct base_arena *arena, *other;
+		assert_int_equal(base_arena_create(&arena, i % 2 != 0), 0);
+		assert_int_equal(base_arena_create(&other, false), 0);
+		uint8_t *memory = base_arena_alloc(arena, 300000, 64);
+		uint8_t *beside = base_arena_alloc(other, 300000, 64);
+		assert_non_null(memory);
+		assert_non_null(beside);
+		memset(memory, 1, 300000);
+		memset(beside, 2, 300000);
+		base_arena_destroy(arena);
+		assert_int_equal(beside[299999], 2);
+		base_arena_destroy(other);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_zeroed_aligned_and_reusable),
 		cmocka_unit_test(allocations_do_not_overlap),
 		cmocka_unit_test(nothing_is_given_for_impossible_sizes),
+		cmocka_unit_test(arenas_come_and_go_without_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
