@@ -119,7 +119,7 @@ static void live_append(struct traces_locality *locality, struct traces_flow *fl
 }
 
 /* A window ended; a packet of `flow` opens the next. When the packet before is of the same flow
- * its group ends the old window and begins the new one, if it does not begin the old one already. */
+ * its group ends the old window and begins the new one, unless it begins the old one already. */
 static void window_open(struct traces_locality *locality, int i, uint32_t flow)
 {
 	bool joined = locality->joined[i] != NONE;

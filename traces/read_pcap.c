@@ -112,6 +112,32 @@ static int pcap_skip_oversize(struct pcap_reader *reader, uint32_t cap_len)
 	return 0;
 }
 
+/* A file header where a record should be: captures were put one behind the other (cat, gzip
+ * members). No real record has its bytes: it would be empty, on the wire too, and of 2055. */
+static bool is_file_header(const uint8_t *bytes)
+{
+	static const uint8_t zeros[8];
+	if (!traces_pcap_known(bytes) || memcmp(bytes + 8, zeros, sizeof(zeros)) != 0)
+		return false;
+	uint32_t magic = traces_get32(bytes, false);
+	bool swapped = magic != MAGIC_MICROSECONDS && magic != MAGIC_NANOSECONDS;
+	return traces_get16(bytes + 4, swapped) == 2 && traces_get16(bytes + 6, swapped) == 4;
+}
+
+/* Go on by what the new header says. 1: its end has not been read yet. */
+static int pcap_reopen(struct pcap_reader *reader, const uint8_t *header)
+{
+	if (reader->fill - reader->position < TRACES_HEAD_BYTES)
+		return 1;
+	int error = pcap_open(reader, header);
+	if (error)
+		return error;
+	reader->record.link = reader->link;
+	reader->position += TRACES_HEAD_BYTES;
+	reader->loader->report->repeated_headers++;
+	return 0;
+}
+
 /* Index the whole records between position and fill. 0, TRACES_LOAD_STOP or an error. */
 static int pcap_index(struct pcap_reader *reader)
 {
@@ -136,6 +162,13 @@ static int pcap_index(struct pcap_reader *reader)
 		}
 		if (reader->fill - reader->position - RECORD_HEADER_BYTES < cap_len)
 			break;
+		if (BASE_UNLIKELY((cap_len | wire_len) == 0) && is_file_header(header)) {
+			error = pcap_reopen(reader, header);
+			if (error)
+				return error < 0 ? error : 0;
+			record.link = reader->link;
+			continue;
+		}
 		error = traces_loader_admit(loader, cap_len);
 		if (BASE_UNLIKELY(error))
 			return error;

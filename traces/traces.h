@@ -83,6 +83,7 @@ struct traces_load_report {
 	uint64_t skipped_link;     /* packets of unsupported link types (only when asked to) */
 	uint64_t time_clamped;     /* before 1970 or after 2262: set to the nearest */
 	uint64_t time_missing;     /* simple packet blocks: time of a neighbour */
+	uint64_t repeated_headers; /* pcap files put one behind the other in one file */
 	uint64_t snaplen_cut;      /* cap_len < wire_len */
 	uint64_t time_backwards;   /* a record earlier than the one before it in its file */
 	uint64_t damages_count;

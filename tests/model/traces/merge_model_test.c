@@ -31,7 +31,7 @@ static void files_make(struct random_files *files, void **state, struct base_rng
 			files->seconds[i][j] = now;
 			captures_pcap_record(&file, now, 0, 2, 2, (uint8_t)j);
 		}
-		char name[16];
+		char name[32];
 		snprintf(name, sizeof(name), "%zu.pcap", i);
 		snprintf(files->text[i], sizeof(files->text[i]), "%s",
 			captures_write(*state, name, &file));

@@ -233,6 +233,39 @@ static void old_versions_with_swapped_lengths_are_read(void **state)
 	captures_release(&file);
 }
 
+static void files_put_one_behind_the_other_are_read_on(void **state)
+{
+	struct captures_bytes file = { 0 };
+	captures_pcap_header(&file, CAPTURES_MAGIC_US, 65535, 1);
+	captures_pcap_record(&file, 1, 5, 40, 40, 1);
+	size_t second = file.size;
+	file.big_endian = true;
+	captures_pcap_header(&file, CAPTURES_MAGIC_NS, 65535, 101);
+	captures_pcap_record(&file, 2, 5, 40, 40, 2);
+	struct traces_load_report report;
+	struct traces_trace *trace = load(state, &file, &report);
+	size_t count;
+	const struct traces_record *records = traces_trace_records(trace, &count);
+	assert_int_equal(count, 2);
+	assert_int_equal(report.damages_count, 0);
+	assert_int_equal(report.repeated_headers, 1);
+	assert_int_equal(records[0].time_ns, 1000005000);
+	assert_int_equal(records[0].link, BASE_LINK_ETHERNET);
+	assert_int_equal(records[1].time_ns, 2000000005);
+	assert_int_equal(records[1].link, BASE_LINK_RAW);
+	test_assert_pattern(trace, 1, 2, 40);
+	traces_trace_destroy(trace);
+
+	/* Cut inside the second header: damage behind one packet. */
+	file.size = second + 20;
+	trace = load(state, &file, &report);
+	assert_int_equal(report.packets, 1);
+	assert_int_equal(report.damages_count, 1);
+	assert_int_equal(report.damages[0].offset, second);
+	traces_trace_destroy(trace);
+	captures_release(&file);
+}
+
 static void every_supported_link_type_is_read(void **state)
 {
 	static const struct {
@@ -326,6 +359,7 @@ int main(void)
 		cmocka_unit_test(a_file_cut_anywhere_yields_its_whole_packets),
 		cmocka_unit_test(a_file_of_no_packets_is_an_empty_trace),
 		cmocka_unit_test(old_versions_with_swapped_lengths_are_read),
+		cmocka_unit_test(files_put_one_behind_the_other_are_read_on),
 		cmocka_unit_test(every_supported_link_type_is_read),
 		cmocka_unit_test(other_link_types_are_refused_by_name),
 		cmocka_unit_test(memory_is_captured_bytes_and_48_per_packet),
