@@ -59,8 +59,6 @@ int main(int argc, char **argv)
 	struct base_parse_config config;
 	struct packets_pool pool;
 	base_parse_config_defaults(&config);
-	if (strcmp(kind, "siphash") == 0)
-		config.hash.kind = BASE_HASH_SIPHASH;
 	packets_pool_init(&pool, PACKETS);
 	burst.count = PACKETS;
 	for (uint32_t i = 0; i < PACKETS; i++) {
@@ -68,6 +66,8 @@ int main(int argc, char **argv)
 		burst.packets[i] = packets_pool_build(&pool, i, &spec, 0);
 	}
 	parse_rounds(&config, &burst);
+	if (strcmp(kind, "siphash") == 0)
+		config.hash.kind = BASE_HASH_SIPHASH;
 	if (strcmp(kind, "hash") == 0 || strcmp(kind, "siphash") == 0)
 		hash_rounds(&config.hash, &burst);
 	else if (strcmp(kind, "remap") == 0)
