@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Whole runs with several workers, some stopped at a random moment from another thread: books must
+ * balance and flows keep their order whatever the moment; undisturbed runs must give the same flow
+ * results for every number of workers. Meant for ThreadSanitizer; passes without it too.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "pipeline/pipeline.h"
+
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FLOWS = 500, PACKETS = 40000 };
+
+struct stopper {
+	atomic_bool stop; /* partner: the workers' relaxed loads */
+	uint64_t after_us;
+};
+
+static char capture[] = "stress-XXXXXX";
+
+static int write_capture(void **)
+{
+	struct traces_synth_options options;
+	struct traces_trace *trace;
+	struct traces_writer *writer;
+	char message[TRACES_MESSAGE_SIZE];
+	size_t count;
+	int fd = mkstemp(capture);
+	if (fd < 0)
+		return -1;
+	close(fd);
+	traces_synth_options_defaults(&options);
+	options.flows = FLOWS;
+	options.packets = PACKETS;
+	options.run_length = 2;
+	options.order = TRACES_ORDER_ZIPF;
+	if (traces_synth_generate(&trace, &options, message) != 0 ||
+		traces_writer_create(&writer, capture, TRACES_FORMAT_PCAP_NS, 0) != 0)
+		return -1;
+	const struct traces_record *records = traces_trace_records(trace, &count);
+	for (size_t i = 0; i < count; i++)
+		traces_writer_write(writer, records[i].time_ns, records[i].link,
+			traces_trace_bytes(trace) + records[i].offset, records[i].cap_len,
+			records[i].wire_len);
+	traces_trace_destroy(trace);
+	return traces_writer_close(writer);
+}
+
+static int remove_capture(void **)
+{
+	return unlink(capture);
+}
+
+static void configure(struct pipeline_config *config, const char *const *paths)
+{
+	pipeline_config_defaults(config);
+	config->paths = paths;
+	config->paths_count = 1;
+	config->no_huge = true;
+	config->reframer_enabled = true;
+	config->conntrack.entries_max = 4096;
+	config->chain.functions_count = 3;
+	chain_function_config_defaults(&config->chain.functions[0], CHAIN_STATS);
+	chain_function_config_defaults(&config->chain.functions[1], CHAIN_NAT);
+	chain_function_config_defaults(&config->chain.functions[2], CHAIN_LB);
+}
+
+static void *stop_later(void *context)
+{
+	struct stopper *stopper = context;
+	const struct timespec pause = { .tv_nsec = (long)stopper->after_us * 1000 };
+	nanosleep(&pause, NULL);
+	atomic_store(&stopper->stop, true);
+	return NULL;
+}
+
+static void a_run_stopped_at_any_moment_balances_its_books(void **)
+{
+	const char *paths[] = { capture };
+	struct pipeline_config config;
+	struct pipeline_result *result = malloc(sizeof(*result));
+	uint64_t seed = (uint64_t)time(NULL);
+	struct base_rng rng;
+	base_rng_seed(&rng, seed);
+	print_message("seed %llu\n", (unsigned long long)seed);
+	configure(&config, paths);
+	config.loops = 1000000;
+	for (int round = 0; round < 8; round++) {
+		struct stopper stopper = { .after_us = base_rng_below(&rng, 300000) };
+		pthread_t thread;
+		config.workers = 1 + (uint32_t)round % 4;
+		assert_int_equal(pthread_create(&thread, NULL, stop_later, &stopper), 0);
+		enum pipeline_exit exit = pipeline_run(&config, result, &stopper.stop, NULL, NULL);
+		pthread_join(thread, NULL);
+		if (exit != PIPELINE_EXIT_INTERRUPTED)
+			fail_msg("exit %d: %s", exit, result->message);
+		assert_int_equal(result->books.held, 0);
+	}
+	free(result);
+}
+
+static void flow_results_do_not_depend_on_the_number_of_workers(void **)
+{
+	const char *paths[] = { capture };
+	struct pipeline_config config;
+	struct pipeline_result *result = malloc(sizeof(*result));
+	const atomic_bool stop = false;
+	uint64_t digest = 0;
+	configure(&config, paths);
+	for (uint32_t workers = 1; workers <= 4; workers++) {
+		config.workers = workers;
+		enum pipeline_exit exit = pipeline_run(&config, result, &stop, NULL, NULL);
+		if (exit != PIPELINE_EXIT_OK)
+			fail_msg("exit %d: %s", exit, result->message);
+		assert_int_equal(result->books.forwarded, PACKETS);
+		assert_int_equal(result->conntrack.inserted, FLOWS);
+		if (workers > 1)
+			assert_int_equal(result->flow_digest, digest);
+		digest = result->flow_digest;
+	}
+	assert_int_not_equal(digest, 0);
+	free(result);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_run_stopped_at_any_moment_balances_its_books),
+		cmocka_unit_test(flow_results_do_not_depend_on_the_number_of_workers),
+	};
+	return cmocka_run_group_tests(tests, write_capture, remove_capture);
+}
