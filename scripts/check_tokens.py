@@ -34,9 +34,9 @@ CONTROL_FILES = re.compile(
     r"|chain/(text|rules\w*|routes\w*)\.[ch]$|base/arena\w*\.[ch]$")
 # Functions that run at start, at the end, or for a person.
 CONTROL_FUNCTION = re.compile(
-    r"_(create|destroy|setup|finish|start|stop|init|open|close|build|load|print|describe|join|"
+    r"_(create|destroy|setup|allocate|populate|fill|finish|start|stop|init|open|close|build|load|print|describe|join|"
     r"join_\w+|json|add|compile|grow|free|alloc|reset|make|defaults|check|name|format|message)"
-    r"(_\w+)?$|^(create|setup|destroy|load|open|close|print|main)(_\w+)?$")
+    r"(_\w+)?$|^(create|setup|allocate|populate|fill|destroy|load|open|close|print|main)(_\w+)?$")
 
 ANYWHERE = (
     (re.compile(r"\bvolatile\b"), "volatile (use C11 atomics)"),
@@ -169,7 +169,7 @@ class Check:
                 self.fail(path, number, "a mark of unfinished work")
 
     def file(self, path):
-        if path.endswith(BINARY) or "/corpus/" in path:
+        if path.endswith(BINARY) or "/corpus" in path:
             return
         try:
             text = (self.root / path).read_text()
