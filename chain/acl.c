@@ -178,7 +178,7 @@ int chain_acl_create(
 	if (rc != 0) {
 		snprintf(message, CHAIN_MESSAGE_SIZE,
 			"firewall: cannot build the classifier for %u rules: %s "
-			"(expected fewer rules, or more DPDK memory)",
+			"(expected fewer or simpler rules, or more DPDK memory)",
 			rules->count, strerror(-rc));
 		chain_acl_destroy(acl);
 		return rc;

@@ -28,7 +28,9 @@ struct chain_acl_key6 {
 static_assert(sizeof(struct chain_acl_key4) == 16 && sizeof(struct chain_acl_key6) == 40,
 	"the classifier reads aligned words");
 
-/* name must differ between classifiers of the process. -ENOMEM, -EINVAL with a message. */
+/* name must differ between classifiers of the process. -ENOMEM, -EINVAL, -ERANGE (tries too large:
+ * tens of thousands of overlapping ranges) with a message. Ordinary lists take about 0.1 ms and
+ * 15 KB of transient memory for each rule. */
 int chain_acl_create(
 	struct chain_acl **out, const struct chain_rules *rules, const char *name, char *message);
 void chain_acl_destroy(struct chain_acl *acl);
