@@ -11,7 +11,7 @@
 set -u
 
 out=${1:?usage: scripts/record_sample.sh OUT.pcap.gz}
-snaplen=96
+snaplen=128
 tag=rec$$
 client=$tag-client router=$tag-router server=$tag-server
 folder=$(mktemp -d)
