@@ -5,6 +5,7 @@
 
 #include <rte_dev.h>
 #include <rte_ethdev.h>
+#include <rte_log.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +25,11 @@ static int find(struct port *port, const char *device, char *message)
 	uint16_t id;
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(device, ","), device);
 	if (rte_eth_dev_get_port_by_name(name, &id) != 0) {
+		/* Our own message says it in one line. */
+		uint32_t level = rte_log_get_global_level();
+		rte_log_set_global_level(RTE_LOG_CRIT);
 		int error = rte_dev_probe(device);
+		rte_log_set_global_level(level);
 		if (error != 0)
 			return fail(message, device, "no such device", -ENODEV);
 		port->probed = true;

@@ -184,11 +184,12 @@ static unsigned int step(struct worker *worker, uint64_t limit_ns)
 	}
 	since = base_cycles();
 	unsigned int looks = (touched + 1) * EXPIRY_LOOKS_PER_PACKET;
-	touched += conntrack_advance(
-		worker->tracker, horizon_ns < worker->now_ns ? horizon_ns : worker->now_ns, looks);
-	lap(&worker->cycles.conntrack, since);
-	if (touched != 0)
-		worker->cycles.total += base_cycles() - start;
+	touched += conntrack_advance(worker->tracker,
+		horizon_ns < worker->now_ns ? horizon_ns : worker->now_ns, looks);
+	if (touched != 0) { /* an idle poll costs nobody anything */
+		uint64_t end = lap(&worker->cycles.conntrack, since);
+		worker->cycles.total += end - start;
+	}
 	return touched;
 }
 
