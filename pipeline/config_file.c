@@ -16,6 +16,7 @@ enum { REASON_SIZE = 160 };
 struct report {
 	char reason[REASON_SIZE];            /* "Unexpected key: foo" */
 	char field[CONFIG_SCAN_KEY_MAX + 1]; /* the innermost field, "" when there is none */
+	char top[CONFIG_SCAN_KEY_MAX + 1];   /* the outermost */
 	uint32_t line;                       /* innermost line; 0: not said */
 };
 
@@ -45,14 +46,14 @@ static void take_log(cyaml_log_t level, void *context, const char *fmt, va_list 
 		memcpy(report->reason, at, strlen(at) + 1);
 	if (position != NULL && report->line == 0 && sscanf(position, "(line: %u", &line) == 1)
 		report->line = line;
-	if (field != NULL && report->field[0] == '\0') {
-		field += strlen("in mapping field '");
-		size_t length = strcspn(field, "'");
-		if (length <= CONFIG_SCAN_KEY_MAX) {
-			memcpy(report->field, field, length);
-			report->field[length] = '\0';
-		}
-	}
+	if (field == NULL)
+		return;
+	/* From the inside out: the first is the innermost, the last the outermost. */
+	field += strlen("in mapping field '");
+	size_t length = strcspn(field, "'");
+	snprintf(report->top, sizeof(report->top), "%.*s", (int)length, field);
+	if (report->field[0] == '\0')
+		memcpy(report->field, report->top, sizeof(report->field));
 }
 
 static const char *shape_name(const char *word)
@@ -111,8 +112,12 @@ static int refuse_load(struct reading *reading, cyaml_err_t error, const struct 
 	else
 		snprintf(message, PIPELINE_MESSAGE_SIZE, "%s",
 			report->reason[0] == '\0' ? cyaml_strerror(error) : report->reason);
-	if (report->field[0] != '\0')
+	bool inside =
+		error != CYAML_ERR_MAPPING_FIELD_MISSING && strcmp(report->field, report->top) != 0;
+	if (inside)
 		options_refuse_at(message, -EINVAL, "%s", report->field);
+	if (report->top[0] != '\0')
+		options_refuse_at(message, -EINVAL, "%s", report->top);
 	return options_refuse_at(
 		message, -EINVAL, "%s:%u", reading->path, report->line == 0 ? 1 : report->line);
 }

@@ -83,7 +83,7 @@ static int refuse_number(const struct options_row *row, const char *text, char *
 	bool time = row->kind == OPTIONS_KIND_TIME;
 	if (row->high == 0 && time)
 		return options_refuse(message, text, "a time with its unit, such as 64us or 5s");
-	if (row->high == 0 && row->kind == OPTIONS_KIND_RATE)
+	if (row->kind == OPTIONS_KIND_RATE)
 		return options_refuse(message, text, "bits per second, such as 10Gb");
 	if (row->high == 0)
 		return options_refuse(message, text, "a whole number, such as 4096 or 128k");
@@ -238,18 +238,17 @@ int options_refuse_key(char *message, const char *key, const struct options_row 
 int options_rows_set_word(struct options *options, const struct options_row *rows, size_t count,
 	void *target, char *word, char *message)
 {
-	char *value = strchr(word, '=');
-	if (value != NULL)
-		*value++ = '\0';
+	char *equals = strchr(word, '=');
+	const char *value = equals == NULL ? NULL : equals + 1;
+	if (equals != NULL)
+		*equals = '\0';
 	const struct options_row *row = options_rows_find(rows, count, word);
 	if (row == NULL)
 		return options_refuse_key(message, word, rows, count);
 	if (value == NULL && row->kind == OPTIONS_KIND_SWITCH)
-		value = (char[]){ "on" };
-	if (value == NULL) {
-		options_refuse(message, word, "%s=%s", word, row->argument);
-		return -EINVAL;
-	}
+		value = "on";
+	if (value == NULL)
+		return options_refuse(message, word, "%s=%s", word, row->argument);
 	int error = options_value_set(options, row, target, value, message);
 	return error ? options_refuse_at(message, error, "%s", row->name) : 0;
 }

@@ -1,0 +1,238 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the sheaf command does from the outside: streams, exit codes, documents, signals.
+
+Usage: cli_test.py SHEAF CASES_FOLDER MANUAL CONFIGURATION
+"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SHEAF, CASES, MANUAL, CONFIGURATION = (pathlib.Path(path).resolve() for path in sys.argv[1:5])
+TIMEOUT_S = 120
+COMMANDS = ("replay", "compare", "trace info", "trace gen", "trace convert", "report")
+ROUND_ROBIN = "O02_32_flows_round_robin.pcap"
+
+
+def run(*arguments, **options):
+    settings = {"capture_output": True, "text": True, "timeout": TIMEOUT_S, "check": False}
+    settings.update(options)
+    return subprocess.run([SHEAF, *map(str, arguments)], **settings)
+
+
+def deterministic(document):
+    return {key: value for key, value in document.items() if key not in ("run", "cost")}
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        self.holder = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.holder.name)
+        self.case = CASES / ROUND_ROBIN
+        if not self.case.exists():
+            self.case = self.generated(flows=32, packets=4096)
+
+    def tearDown(self):
+        self.holder.cleanup()
+
+    def generated(self, *more, flows=64, packets=5000, name="made.pcap"):
+        path = self.folder / name
+        done = run("trace", "gen", "--flows", flows, "--packets", packets, *more, path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return path
+
+    def document(self, *arguments):
+        done = run(*arguments, "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_document_on_stdout_leaves_the_table_to_stderr(self):
+        done = run("replay", self.case, "--chain", "stats", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["schema"], "sheaf-result-1")
+        self.assertIn("books", done.stderr)
+        quiet = run("replay", self.case, "--json", "-", "--quiet")
+        self.assertEqual((quiet.returncode, quiet.stderr), (0, ""))
+
+    def test_two_runs_agree_outside_run_and_cost(self):
+        line = ("replay", self.case, "--reframer", "delay=64us", "--chain",
+                "stats,router,firewall:rules=100,lb")
+        first, second = self.document(*line), self.document(*line)
+        self.assertEqual(json.dumps(deterministic(first)), json.dumps(deterministic(second)))
+
+    def test_books_and_flows_do_not_depend_on_workers_or_burst(self):
+        path = self.generated(flows=500, packets=20000)
+        line = ("replay", path, "--chain", "stats,lb")
+        one = self.document(*line)
+        two = self.document(*line, "--workers", 2)
+        odd = self.document(*line, "--burst", 7)
+        for other in (two, odd):
+            self.assertEqual(one["conntrack"]["flow_digest"], other["conntrack"]["flow_digest"])
+            for key in ("read", "forwarded", "dropped", "held", "balanced"):
+                self.assertEqual(one["books"][key], other["books"][key])
+        self.assertEqual(len(two["books"]["workers"]), 2)
+        self.assertEqual(sum(worker["read"] for worker in two["books"]["workers"]), 20000)
+
+    def test_comparison_holds_baseline_reframer_and_ablations(self):
+        document = self.document("compare", self.case, "--chain", "lb", "--ablations",
+                                 "prefetch,burst", "--reframer", "delay=1ms")
+        self.assertEqual(document["schema"], "sheaf-comparison-1")
+        self.assertEqual([entry["name"] for entry in document["runs"]],
+                         ["baseline", "reframer", "no-prefetch", "no-burst"])
+        results = [entry["result"] for entry in document["runs"]]
+        self.assertFalse(results[0]["reframer"]["enabled"])
+        self.assertTrue(all(result["books"]["balanced"] for result in results))
+        # An ablation costs; it never changes what comes out.
+        self.assertEqual({result["conntrack"]["flow_digest"] for result in results[1:]},
+                         {results[1]["conntrack"]["flow_digest"]})
+        self.assertEqual([result["run"]["ablations"] for result in results],
+                         [[], [], ["prefetch"], ["burst"]])
+
+    def test_configuration_file_does_what_the_options_do(self):
+        config = self.folder / "run.yaml"
+        config.write_text(f"files: ['{self.case}']\nreframer:\n  delay: 1ms\nchain:\n"
+                          "  - name: stats\n  - name: lb\n    backends: 4\n")
+        by_file = self.document("replay", "--config", config)
+        by_line = self.document("replay", self.case, "--reframer", "delay=1ms", "--chain",
+                                "stats,lb:backends=4")
+        self.assertEqual(deterministic(by_file), deterministic(by_line))
+
+    def test_document_file_is_whole_or_not_there(self):
+        target = self.folder / "result.json"
+        self.assertEqual(run("replay", self.case, "--json", target).returncode, 0)
+        json.loads(target.read_text())
+        done = run("replay", self.case, "--json", self.folder / "no" / "result.json", "--quiet")
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr, r"^sheaf: .*no/result.json: No such file or directory\n$")
+        self.assertEqual({path.name for path in self.folder.iterdir()} - {"made.pcap"},
+                         {"result.json"})
+
+    def test_damage_is_located_and_has_its_own_exit_code(self):
+        path = self.generated(packets=100)
+        path.write_bytes(path.read_bytes()[:-10])
+        info = run("trace", "info", path)
+        self.assertEqual(info.returncode, 5)
+        self.assertRegex(info.stderr, r"damaged at packet 100, byte \d+: ")
+        replay = run("replay", path, "--json", "-", "--quiet")
+        self.assertEqual(replay.returncode, 5)
+        document = json.loads(replay.stdout)
+        self.assertEqual(document["trace"]["packets"], 99)
+        self.assertEqual(document["trace"]["damages"][0]["packet"], 100)
+        self.assertTrue(document["books"]["balanced"])
+
+    def test_information_of_several_files_is_one_document(self):
+        first, second = self.generated(name="a.pcap"), self.generated(name="b.pcap", packets=7)
+        done = run("trace", "info", first, self.folder / "none.pcap", second, "--json", "-",
+                   "--quiet")
+        self.assertEqual(done.returncode, 2)
+        files = json.loads(done.stdout)["files"]
+        self.assertEqual([entry["packets"] for entry in files], [5000, 7])
+        self.assertEqual(files[0]["flows"], 64)
+
+    def test_generated_captures_flow_through_pipes(self):
+        made = run("trace", "gen", "--flows", 8, "--packets", 100, "--run-length", 4, "--tcp",
+                   "-", text=False)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        info = run("trace", "info", "-", "--json", "-", "--quiet", input=made.stdout, text=False)
+        self.assertEqual(info.returncode, 0, info.stderr)
+        entry = json.loads(info.stdout)["files"][0]
+        self.assertEqual((entry["packets"], entry["flows"], entry["flow_runs"]), (100, 8, 25))
+        self.assertEqual(entry["protocols"][0]["protocol"], 6)
+
+    def test_rates_choose_the_spacing(self):
+        path = self.generated("--rate", "10Gb", "--frame", 101, packets=10001)
+        entry = self.document("trace", "info", path)["files"][0]
+        self.assertTrue(entry["nanoseconds"])
+        self.assertAlmostEqual(entry["duration_ns"], 10000 * 100, delta=10000)
+
+    def test_conversion_keeps_packets_and_cuts_on_request(self):
+        path = self.generated("--frame", 300, "--ns")
+        out = self.folder / "cut.pcapng"
+        done = run("trace", "convert", path, out, "--snaplen", 64, "--packets", 1000)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        entry = self.document("trace", "info", out)["files"][0]
+        self.assertEqual((entry["packets"], entry["wire_bytes"], entry["captured_bytes"]),
+                         (1000, 300000, 64000))
+        self.assertTrue(entry["nanoseconds"])
+
+    def test_interrupt_ends_a_run_with_balanced_books(self):
+        path = self.generated(packets=50000, flows=100)
+        with subprocess.Popen([SHEAF, "replay", path, "--clock", "wall", "--loop", "100000",
+                               "--reframer", "delay=1ms", "--json", "-", "--quiet"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            time.sleep(2)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 6)
+        document = json.loads(out)
+        self.assertTrue(document["books"]["balanced"])
+        self.assertTrue(document["run"]["interrupted"])
+        self.assertEqual(document["books"]["held"], 0)
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = run("help", stdout=full, stderr=subprocess.PIPE, capture_output=False)
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(done.stderr, "sheaf: standard output: No space left on device\n")
+        read, write = os.pipe()
+        os.close(read)
+        done = run("help", "replay", stdout=write, stderr=subprocess.PIPE, capture_output=False)
+        os.close(write)
+        self.assertEqual(done.returncode, 3)
+
+    def test_report_hands_its_files_to_the_script(self):
+        script = self.folder / "report.py"
+        script.write_text("import sys\nprint(sys.argv[1:])\nsys.exit(7)\n")
+        done = run("report", "a.json", "-o", "x.html", "b.json",
+                   env={**os.environ, "SHEAF_REPORT": str(script)})
+        self.assertEqual(done.returncode, 7)
+        self.assertEqual(done.stdout, "['-o', 'x.html', 'a.json', 'b.json']\n")
+
+    def test_version_and_help_succeed(self):
+        for arguments in (("--version",), ("version",), ("--help",), ("help",)):
+            done = run(*arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for command in COMMANDS:
+            one, two = run("help", *command.split()), run(*command.split(), "--help")
+            self.assertEqual((one.returncode, one.stdout), (0, two.stdout))
+
+
+class Documents(unittest.TestCase):
+    """The manual and the option table name the same things."""
+
+    def setUp(self):
+        self.manual = MANUAL.read_text().replace("\\-", "-")
+        self.configuration = CONFIGURATION.read_text()
+        self.options, self.items = set(), set()
+        for command in COMMANDS:
+            for line in run("help", *command.split()).stdout.splitlines():
+                option = re.match(r"  (?:-\w, )?--([\w-]+)", line)
+                item = re.match(r"      ([\w-]+)=", line)
+                if option:
+                    self.options.add(option.group(1))
+                if item:
+                    self.items.add(item.group(1))
+
+    def test_manual_has_every_option_and_no_other(self):
+        self.assertGreater(len(self.options), 50)
+        entries = set(re.findall(r"^\.TP\n\.B[IR]? \"?(?:-\w, )?--([\w-]+)", self.manual,
+                                 re.M))
+        self.assertEqual(entries ^ self.options, set())
+
+    def test_items_are_explained(self):
+        self.assertGreater(len(self.items), 30)
+        for item in self.items:
+            self.assertRegex(self.manual, rf"(?m)^\.B[IR]? \"?{item}=", item)
+            self.assertIn(f"`{item}", self.configuration)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
