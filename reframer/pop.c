@@ -61,9 +61,10 @@ unsigned int reframer_pop_burst(
 	unsigned int popped = 0, runs_count = 0;
 	uint64_t runs_begun = 0;
 	bool prefetch = reframer->prefetch;
-	while (run != end && popped < packets_max) {
+	while (run != end) {
 		unsigned int count = (unsigned int)run->count;
-		if (count > packets_max - popped) {
+		bool split = count > packets_max - popped;
+		if (BASE_UNLIKELY(split)) {
 			if (popped != 0)
 				break;
 			count = packets_max;
@@ -77,19 +78,20 @@ unsigned int reframer_pop_burst(
 		last_hash = run->flow_hash;
 		last_key = &head->key;
 		runs_begun += !continues;
-		if (continues && popped != 0) {
+		if (BASE_UNLIKELY(continues && popped != 0))
 			burst->runs[runs_count - 1].count += (uint16_t)count;
-		} else {
-			burst->runs[runs_count].first = (uint16_t)popped;
-			burst->runs[runs_count].count = (uint16_t)count;
-			runs_count++;
-		}
-		run->head =
+		else
+			burst->runs[runs_count++] = (struct base_run){ .first = (uint16_t)popped,
+				.count = (uint16_t)count };
+		struct base_packet *behind =
 			pop_packets(&burst->packets[popped], run, count, &holds, &reframer->hold);
-		run->count -= count;
 		popped += count;
-		if (run->count == 0)
-			run++;
+		if (BASE_UNLIKELY(split)) {
+			run->head = behind;
+			run->count -= count;
+			break;
+		}
+		run++;
 	}
 	burst->count = (uint16_t)popped;
 	burst->run_count = (uint16_t)runs_count;

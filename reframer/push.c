@@ -2,16 +2,18 @@
 /*
  * The way in: packets are held, or leave at once, and take with them whoever is due.
  *
- * `many` (many classes in use) is passed down as a constant: the common case, one class, has code
- * of its own without the other lists.
+ * Two paths. push_any decides everything, in every configuration. push_plain is the short way for
+ * the common case (one class with a delay, nothing unusual about the packet, no bound in sight); it
+ * only holds packets, and hands over whatever else comes.
  */
 #include "reframer/reframer_private.h"
 
-enum { CHUNK = 64 /* packets whose lines are fetched before they are looked at */ };
+enum { AHEAD = 16 /* packets whose lines are on their way while one is worked on */ };
 
 /* What can be known of a packet before its turn. */
 struct outlook {
 	uint64_t mixed; /* hash */
+	uint64_t *set;  /* its flow's, in the filter */
 	bool seen;      /* its flow was, before this packet */
 };
 
@@ -145,11 +147,65 @@ static __attribute__((noinline)) void hold_under_pressure(struct reframer *refra
 		hold_new_flow(reframer, place.at, packet, class, reframer->many_classes);
 }
 
-/* `continues`: same flow as the packet before, so where that one went is where this flow is. */
-static inline void push_packet(struct reframer *reframer, struct base_packet *packet,
-	struct outlook outlook, bool continues, bool many)
+static __attribute__((noinline)) void push_any(
+	struct reframer *reframer, struct base_packet *packet, const struct outlook *outlook)
 {
+	if ((packet->flags & BASE_PACKET_FLOW) == 0) {
+		release_now(reframer, packet, HELD_NONE, REFRAMER_RELEASE_BYPASS_NO_FLOW);
+		return;
+	}
 	const struct release_policy *policy = &reframer->policy;
+	bool many = reframer->many_classes;
+	enum reframer_class class = release_policy_class(policy, packet);
+	BASE_DEBUG_ASSERT((unsigned int)class < REFRAMER_CLASSES_COUNT);
+	struct held_place place = held_flows_find(&reframer->held, packet, outlook->mixed);
+	bool first = !outlook->seen && place.slot == HELD_NONE;
+	unsigned int release = release_policy_bypass(policy, packet, first, class);
+	uint32_t before = place.slot != HELD_NONE ? reframer->held.slots[place.slot].count : 0;
+	if (release == RELEASE_POLICY_HOLD && before + 1 >= reframer->run_packets_max)
+		release = REFRAMER_RELEASE_RUN_FULL;
+	if (release != RELEASE_POLICY_HOLD)
+		release_now(reframer, packet, place.slot, (enum reframer_release)release);
+	else if (reframer->held_packets == reframer->held_packets_max)
+		hold_under_pressure(reframer, packet, outlook->mixed, class);
+	else if (place.slot != HELD_NONE)
+		append_packet(reframer, place.slot, packet, class, many);
+	else if (reframer->held_flows == reframer->held_flows_max || place.at == HELD_NO_PLACE)
+		hold_under_pressure(reframer, packet, outlook->mixed, class);
+	else
+		hold_new_flow(reframer, place.at, packet, class, many);
+}
+
+/* `continues`: same flow as the packet before, so where that one went is where this flow is. */
+static inline __attribute__((always_inline)) void push_plain(struct reframer *reframer,
+	struct base_packet *packet, const struct outlook *outlook, bool continues)
+{
+	bool full = reframer->held_packets == reframer->held_packets_max;
+	if (BASE_UNLIKELY(full || release_policy_is_special(&reframer->policy, packet))) {
+		push_any(reframer, packet, outlook);
+		return;
+	}
+	struct held_place place = { .slot = reframer->recent_slot, .at = HELD_NO_PLACE };
+	if (!continues || place.slot == HELD_NONE)
+		place = held_flows_find(&reframer->held, packet, outlook->mixed);
+	if (place.slot != HELD_NONE) {
+		uint32_t count = reframer->held.slots[place.slot].count;
+		if (BASE_LIKELY(count + 1 < reframer->run_packets_max))
+			append_packet(reframer, place.slot, packet, REFRAMER_CLASS_NORMAL, false);
+		else
+			release_now(reframer, packet, place.slot, REFRAMER_RELEASE_RUN_FULL);
+		return;
+	}
+	if (BASE_UNLIKELY(!outlook->seen || place.at == HELD_NO_PLACE ||
+			  reframer->held_flows == reframer->held_flows_max))
+		push_any(reframer, packet, outlook);
+	else
+		hold_new_flow(reframer, place.at, packet, REFRAMER_CLASS_NORMAL, false);
+}
+
+static inline __attribute__((always_inline)) void push_packet(struct reframer *reframer,
+	struct base_packet *packet, const struct outlook *outlook, bool continues, bool plain)
+{
 	uint64_t now_ns = packet->time_ns;
 	if (BASE_UNLIKELY(now_ns < reframer->now_ns)) {
 		reframer->stats.time_backwards++;
@@ -157,77 +213,53 @@ static inline void push_packet(struct reframer *reframer, struct base_packet *pa
 	}
 	reframer->now_ns = now_ns;
 	packet->holder_word = now_ns; /* when it arrived */
-	release_due(reframer, now_ns, many);
-	if (BASE_UNLIKELY((packet->flags & BASE_PACKET_FLOW) == 0)) {
-		release_now(reframer, packet, HELD_NONE, REFRAMER_RELEASE_BYPASS_NO_FLOW);
-		return;
-	}
-	struct held_place place = { .slot = reframer->recent_slot, .at = HELD_NO_PLACE };
-	if (!continues || place.slot == HELD_NONE)
-		place = held_flows_find(&reframer->held, packet, outlook.mixed);
-	enum reframer_class class =
-		many ? release_policy_class(policy, packet) : REFRAMER_CLASS_NORMAL;
-	BASE_DEBUG_ASSERT((unsigned int)class < REFRAMER_CLASSES_COUNT);
-	bool first = !outlook.seen && place.slot == HELD_NONE;
-	unsigned int release = release_policy_bypass(policy, packet, first, class);
-	uint32_t before = place.slot != HELD_NONE ? reframer->held.slots[place.slot].count : 0;
-	if (release == RELEASE_POLICY_HOLD && before + 1 >= reframer->run_packets_max)
-		release = REFRAMER_RELEASE_RUN_FULL;
-	if (BASE_UNLIKELY(release != RELEASE_POLICY_HOLD))
-		release_now(reframer, packet, place.slot, (enum reframer_release)release);
-	else if (BASE_UNLIKELY(reframer->held_packets == reframer->held_packets_max))
-		hold_under_pressure(reframer, packet, outlook.mixed, class);
-	else if (place.slot != HELD_NONE)
-		append_packet(reframer, place.slot, packet, class, many);
-	else if (BASE_UNLIKELY(reframer->held_flows == reframer->held_flows_max ||
-			       place.at == HELD_NO_PLACE))
-		hold_under_pressure(reframer, packet, outlook.mixed, class);
+	release_due(reframer, now_ns, plain ? false : reframer->many_classes);
+	if (plain)
+		push_plain(reframer, packet, outlook, continues);
 	else
-		hold_new_flow(reframer, place.at, packet, class, many);
+		push_any(reframer, packet, outlook);
 }
 
-/* Begin to fetch the lines that the packets will need, and only then ask whether each packet's
- * flow was seen: nothing else decides on that, so it can be asked early, and waits overlap. */
-static void look_ahead(struct reframer *reframer, struct base_packet *const *packets,
-	unsigned int count, struct outlook *outlooks)
+/* Begin to fetch the lines that the packet will need. */
+static inline void look_at(
+	const struct reframer *reframer, struct base_packet *packet, struct outlook *outlook)
 {
-	bool filter = reframer->bypass_first;
-	for (unsigned int i = 0; i < count; i++) {
-		uint64_t mixed = held_flows_mix(&reframer->held, packets[i]->hash);
-		outlooks[i] = (struct outlook){ .mixed = mixed, .seen = true };
-		if (!reframer->prefetch)
-			continue;
-		if (filter)
-			BASE_PREFETCH_W(seen_filter_set(&reframer->seen, mixed));
-		BASE_PREFETCH_W(&reframer->held.index[held_flows_home(&reframer->held, mixed)]);
-		BASE_PREFETCH_W(&packets[i]->key);
-	}
-	if (!filter)
+	uint64_t mixed = held_flows_mix(&reframer->held, packet->hash);
+	outlook->mixed = mixed;
+	outlook->set = seen_filter_set(&reframer->seen, mixed);
+	if (!reframer->prefetch)
 		return;
-	for (unsigned int i = 0; i < count; i++) {
-		if (BASE_LIKELY((packets[i]->flags & BASE_PACKET_FLOW) != 0))
-			outlooks[i].seen = seen_filter_touch(&reframer->seen, outlooks[i].mixed);
-	}
+	/* Without a filter its sets are at address 0: prefetching does not fault. */
+	BASE_PREFETCH(outlook->set);
+	BASE_PREFETCH_W(&reframer->held.index[held_flows_home(&reframer->held, mixed)]);
+	BASE_PREFETCH_W(&packet->key);
 }
 
-static inline void push_packets(struct reframer *reframer, struct base_packet *const *packets,
-	unsigned int count, const struct outlook *outlooks, bool many)
+static inline __attribute__((always_inline)) void push_packets(struct reframer *reframer,
+	struct base_packet *const *packets, unsigned int count, bool plain)
 {
-	uint64_t last_hash = reframer->last_in.flow_hash;
-	const struct base_flow_key *last_key = &reframer->last_in.key;
+	struct outlook outlooks[AHEAD];
+	struct base_packet *last = NULL;
 	uint64_t runs = 0;
+	bool filter = reframer->bypass_first;
+	for (unsigned int i = 0; i < count && i < AHEAD; i++)
+		look_at(reframer, packets[i], &outlooks[i]);
 	for (unsigned int i = 0; i < count; i++) {
 		struct base_packet *packet = packets[i];
-		uint64_t flow_hash = run_queue_flow_hash(packet);
-		bool continues = flow_hash == last_hash && flow_hash != 0 &&
-				 base_flow_key_equal(last_key, &packet->key);
+		struct outlook outlook = outlooks[i % AHEAD];
+		if (i + AHEAD < count)
+			look_at(reframer, packets[i + AHEAD], &outlooks[i % AHEAD]);
+		outlook.seen = true;
+		if (filter && (packet->flags & BASE_PACKET_FLOW) != 0)
+			outlook.seen = seen_filter_touch(outlook.set, outlook.mixed);
+		bool continues = last != NULL ? same_flow(last, packet)
+					      : stream_end_continues(&reframer->last_in, packet);
 		runs += !continues;
-		last_hash = flow_hash;
-		last_key = &packet->key;
-		push_packet(reframer, packet, outlooks[i], continues, many);
+		last = packet;
+		push_packet(reframer, packet, &outlook, continues, plain);
 	}
 	reframer->stats.runs_in += runs;
-	stream_end_set(&reframer->last_in, packets[count - 1]);
+	stream_end_set(&reframer->last_in, last);
 }
 
 static void keep_horizon(struct reframer *reframer)
@@ -244,17 +276,12 @@ void reframer_push_burst(
 	/* At worst every packet inside leaves as a run of its own. */
 	run_queue_reserve(&reframer->released, (uint64_t)reframer->held_packets + count);
 	reframer->stats.packets_in += count;
-	while (count != 0) {
-		struct outlook outlooks[CHUNK];
-		unsigned int chunk = count < CHUNK ? count : CHUNK;
-		look_ahead(reframer, packets, chunk, outlooks);
-		if (reframer->many_classes)
-			push_packets(reframer, packets, chunk, outlooks, true);
-		else
-			push_packets(reframer, packets, chunk, outlooks, false);
-		packets += chunk;
-		count -= chunk;
-	}
+	if (count == 0)
+		return;
+	if (reframer->plain)
+		push_packets(reframer, packets, count, true);
+	else
+		push_packets(reframer, packets, count, false);
 }
 
 void reframer_advance(struct reframer *reframer, uint64_t now_ns)

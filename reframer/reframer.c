@@ -89,6 +89,8 @@ int reframer_create(struct reframer **out, const struct reframer_config *config)
 	reframer->bypass_first = config->bypass_first;
 	reframer->prefetch = config->prefetch;
 	reframer->many_classes = config->short_acks || config->classify != NULL;
+	reframer->plain = !reframer->many_classes && config->run_packets_max > 1 &&
+			  config->delay_ns[REFRAMER_CLASS_NORMAL] != 0;
 	reframer->recent_slot = HELD_NONE;
 	flush_list_init(&reframer->flush);
 	base_histogram_reset(&reframer->hold);

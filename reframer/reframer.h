@@ -31,7 +31,7 @@
  * from the time it was clamped to. Release times never decrease from one packet to the next.
  *
  * Cost: constant per packet (one probe of the held-flow table, one list append). State exists only
- * for flows that hold packets. Memory: per held flow 64 bytes and 16 to 32 bytes of index; 24 to 48
+ * for flows that hold packets. Memory: per held flow 64 bytes and 16 to 32 bytes of index; 32
  * bytes per held packet for the queue of released runs; 2 bytes per seen flow; otherwise nothing per
  * packet (links live in the packet, in next, release_ns and holder_word).
  *

@@ -28,6 +28,7 @@ struct reframer {
 	uint32_t recent_slot; /* where the last packet pushed is held; HELD_NONE: it left */
 	bool bypass_first, prefetch;
 	bool many_classes;   /* packets may be in another class than the first */
+	bool plain;          /* one class, it has a delay, and runs may have two packets */
 	uint64_t horizon_ns; /* as it was when nothing released was waiting */
 	struct stream_end last_in, last_out;
 	struct reframer_stats stats;
@@ -47,4 +48,19 @@ static inline void stream_end_set(struct stream_end *end, const struct base_pack
 {
 	end->flow_hash = run_queue_flow_hash(packet);
 	end->key = packet->key;
+}
+
+/* Whether the packet belongs to the run that the stream ended with. */
+static inline bool stream_end_continues(
+	const struct stream_end *end, const struct base_packet *packet)
+{
+	return end->flow_hash == run_queue_flow_hash(packet) && end->flow_hash != 0 &&
+	       base_flow_key_equal(&end->key, &packet->key);
+}
+
+/* Hashes first: they nearly always differ or nearly always decide. */
+static inline bool same_flow(const struct base_packet *a, const struct base_packet *b)
+{
+	return a->hash == b->hash && (a->flags & b->flags & BASE_PACKET_FLOW) != 0 &&
+	       base_flow_key_equal(&a->key, &b->key);
 }

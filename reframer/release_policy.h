@@ -45,6 +45,16 @@ static inline enum reframer_class release_policy_class(
 	return REFRAMER_CLASS_NORMAL;
 }
 
+/* Whether anything but the class or the filter could keep the packet from being held. It may say so
+ * of packets that may be held, never the other way round. */
+static inline bool release_policy_is_special(
+	const struct release_policy *policy, const struct base_packet *packet)
+{
+	const uint16_t flags = BASE_PACKET_FLOW | BASE_PACKET_OPERATOR_BYPASS;
+	return (packet->flags & flags) != BASE_PACKET_FLOW ||
+	       (packet->tcp_flags & policy->bypass_tcp_flags) != 0;
+}
+
 /*
  * Why the packet may not be held, or RELEASE_POLICY_HOLD. `first`: it is its flow's first packet
  * and that matters. `class` is only asked for packets with a flow.

@@ -31,13 +31,12 @@ static inline uint64_t *seen_filter_set(const struct seen_filter *filter, uint64
 	return &filter->sets[((mixed >> 32) * filter->sets_count) >> 32];
 }
 
-/* Whether the flow was seen before; it has been from now on. */
-static inline bool seen_filter_touch(struct seen_filter *filter, uint64_t mixed)
+/* Whether the flow, whose set is given, was seen before; it has been from now on. */
+static inline bool seen_filter_touch(uint64_t *set, uint64_t mixed)
 {
 	const uint64_t ones = UINT64_C(0x0001000100010001);
 	uint64_t tag = (mixed >> 16) & 0xffff;
 	tag += tag == 0; /* 0 marks an empty place */
-	uint64_t *set = seen_filter_set(filter, mixed);
 	uint64_t difference = *set ^ (tag * ones);
 	/* Not 0 exactly when one of the four is 0: only from there can a borrow run on. */
 	if (BASE_LIKELY(((difference - ones) & ~difference & (ones << 15)) != 0))

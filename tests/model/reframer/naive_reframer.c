@@ -205,8 +205,9 @@ void naive_reframer_push(struct naive_reframer *naive, struct base_packet *packe
 		count(naive, REFRAMER_RELEASE_BYPASS_NO_FLOW, 1);
 		return;
 	}
+	uint64_t mixed = packet->hash * naive->multiplier;
 	bool seen = naive->config.bypass_first &&
-		    seen_filter_touch(naive->seen, packet->hash * naive->multiplier);
+		    seen_filter_touch(seen_filter_set(naive->seen, mixed), mixed);
 	struct naive_flow *flow = find_flow(naive, &packet->key);
 	enum reframer_release release = bypass_of(naive, packet, !seen && flow == NULL);
 	unsigned int before = flow != NULL ? count_packets(naive, flow) : 0;

@@ -221,7 +221,8 @@ static void seen_filter_remembers_the_four_flows_added_last_to_a_set(void **stat
 			uint64_t hash = base_rng_splitmix64(&number);
 			uint64_t set = (uint64_t)(seen_filter_set(&filter, hash) - filter.sets);
 			assert_true(set < SETS);
-			if (seen_filter_touch(&filter, hash) != naive_touch(&sets[set], hash))
+			if (seen_filter_touch(seen_filter_set(&filter, hash), hash) !=
+				naive_touch(&sets[set], hash))
 				fail_msg("seed %" PRIu64 ", step %u", seed, i);
 		}
 		reframer_seen_filter_destroy(&filter, arena);

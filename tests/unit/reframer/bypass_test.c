@@ -281,8 +281,8 @@ static void filter_tag_of_zero_is_no_empty_place(void **state)
 	struct kit *kit = *state;
 	struct seen_filter filter;
 	assert_int_equal(reframer_seen_filter_create(&filter, kit->arena, 4), 0);
-	assert_false(seen_filter_touch(&filter, 0x1230000ffff));
-	assert_true(seen_filter_touch(&filter, 0x1230000ffff));
+	assert_false(seen_filter_touch(filter.sets, 0x1230000ffff));
+	assert_true(seen_filter_touch(filter.sets, 0x1230000ffff));
 	reframer_seen_filter_destroy(&filter, kit->arena);
 }
 
