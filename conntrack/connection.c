@@ -172,9 +172,7 @@ static bool is_full(const struct conntrack *tracker, bool half_open)
 static bool make_room(struct conntrack *tracker, bool half_open)
 {
 	/* What is due already but waits for its turn in the wheel goes first. */
-	unsigned int removed = 0;
-	conntrack_settle(
-		tracker, tracker->horizon_ns, tracker->horizon_ns, CONNTRACK_SETTLE_MAX, &removed);
+	conntrack_reclaim(tracker);
 	if (!is_full(tracker, half_open))
 		return true;
 	if (tracker->config.full_policy != CONNTRACK_FULL_EVICT_TRANSIENT)

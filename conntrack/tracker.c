@@ -182,6 +182,27 @@ unsigned int conntrack_settle(struct conntrack *tracker, uint64_t horizon_ns, ui
 	return count;
 }
 
+void conntrack_reclaim(struct conntrack *tracker)
+{
+	struct conntrack_stats *stats = &tracker->stats;
+	uint64_t horizon_ns = tracker->horizon_ns;
+	uint32_t conn;
+	for (unsigned int looks = 0; looks < CONNTRACK_RECLAIM_LOOKS; looks++) {
+		if (conntrack_expiry_fire(&tracker->expiry, horizon_ns, &conn, 1) == 0)
+			return;
+		uint64_t due_ns = conntrack_due_ns(tracker, &tracker->entries[conn]);
+		stats->timers_fired++;
+		if (due_ns <= horizon_ns && due_ns != CONNTRACK_EXPIRY_NEVER) {
+			if (horizon_ns - due_ns > stats->expiry_late_max_ns)
+				stats->expiry_late_max_ns = horizon_ns - due_ns;
+			conntrack_retire(tracker, conn, conntrack_idle_counter(tracker, conn));
+			return;
+		}
+		conntrack_expiry_arm(&tracker->expiry, conn, due_ns);
+		stats->timers_rearmed++;
+	}
+}
+
 unsigned int conntrack_advance(struct conntrack *tracker, uint64_t horizon_ns, unsigned int budget)
 {
 	unsigned int removed = 0;

@@ -36,10 +36,12 @@ struct conntrack_links {
 enum {
 	CONNTRACK_DEDUP_SLOTS = 512,
 	CONNTRACK_STATES_PADDED = 16,
-	CONNTRACK_SETTLE_MAX = 32, /* entries taken from the wheel at a time */
-	CONNTRACK_EVICT_LOOKS = 8, /* candidates looked at */
-	/* A packet removes at most two connections: its own, and one to make room. */
-	CONNTRACK_RETIRED_MAX = 2 * BASE_BURST_MAX,
+	CONNTRACK_SETTLE_MAX = 32,   /* entries taken from the wheel at a time */
+	CONNTRACK_EVICT_LOOKS = 8,   /* candidates looked at */
+	CONNTRACK_RECLAIM_LOOKS = 8, /* timers looked at to make room */
+	/* A packet removes at most three connections: its own, and to make room one that was due
+	 * and one that is evicted. */
+	CONNTRACK_RETIRED_MAX = 3 * BASE_BURST_MAX,
 };
 
 /* A connection that was removed while a burst was worked on. Packets of that burst may still name
@@ -154,7 +156,10 @@ uint64_t *conntrack_idle_counter(struct conntrack *tracker, uint32_t conn);
 void conntrack_transition(
 	struct conntrack *tracker, uint32_t conn, unsigned int state, unsigned int flags);
 
-/* tracker.c: remove or re-arm up to `max` entries that fire by horizon_ns. Returns how many were
- * looked at. */
+/* tracker.c: take up to `max` entries that fire by horizon_ns; remove those that are due by end_ns,
+ * re-arm the others. Returns how many were looked at. */
 unsigned int conntrack_settle(struct conntrack *tracker, uint64_t horizon_ns, uint64_t end_ns,
 	unsigned int max, unsigned int *removed);
+
+/* The same from the packet path, up to the first one that is due: it is retired. */
+void conntrack_reclaim(struct conntrack *tracker);

@@ -14,7 +14,7 @@
 
 #define MS UINT64_C(1000000)
 
-enum { PACKETS = 6000, HEADER = 20, IDS_MAX = PACKETS + 1 };
+enum { PACKETS = 6000, HEADER = 20, IDS_MAX = PACKETS + 1, CONNS_MAX = 8192 };
 
 /* Where the tracker has put the oracle's connection `id`. */
 struct place {
@@ -36,6 +36,10 @@ struct world {
 	struct base_packet packets[PACKETS];
 	uint8_t headers[PACKETS][HEADER];
 	struct place places[IDS_MAX];
+	struct {
+		size_t burst;
+		uint64_t id;
+	} named[CONNS_MAX]; /* by index: who was given it in which burst (its first packet + 1) */
 	uint64_t removed, evicted_assured;
 };
 
@@ -278,6 +282,20 @@ static void check_user(struct world *world, size_t at, const struct oracle_answe
 		fail_at(world, at, "the connection's state differs");
 }
 
+/* An index names one connection for the whole burst: the chain sees packets after all of them. */
+static void check_index(struct world *world, size_t at, size_t burst, uint64_t id)
+{
+	uint32_t conn = world->packets[at].conn;
+	if (id == 0)
+		return;
+	if (conn >= CONNS_MAX)
+		fail_at(world, at, "an index is out of range");
+	if (world->named[conn].burst == burst && world->named[conn].id != id)
+		fail_at(world, at, "an index names two connections in one burst");
+	world->named[conn].burst = burst;
+	world->named[conn].id = id;
+}
+
 static bool is_udp(void *context, const struct conntrack_conn *conn, void *user)
 {
 	(void)context;
@@ -348,6 +366,7 @@ static void run_burst(struct world *world, size_t at, uint16_t count)
 	for (uint16_t i = 0; i < count; i++) {
 		answers[i] = oracle_packet(&world->oracle, burst.packets[i]);
 		check_packet(world, at + i, &answers[i]);
+		check_index(world, at + i, at + 1, answers[i].id);
 	}
 	for (uint16_t i = 0; i < count; i++)
 		check_user(world, at + i, &answers[i]);

@@ -41,37 +41,6 @@ static void the_connection_with_index_zero_is_like_any_other(void **unused)
 	harness_stop(&h);
 }
 
-/* A tracker-only burst of hand-made packets. */
-static void run_burst(struct conntrack *tracker, struct base_packet *packets, uint16_t count)
-{
-	struct base_burst burst = { .count = count };
-	for (uint16_t i = 0; i < count; i++)
-		burst.packets[i] = &packets[i];
-	base_burst_mark_runs(&burst, false);
-	conntrack_process_burst(tracker, &burst);
-}
-
-static void the_all_zero_key_works(void **unused)
-{
-	(void)unused;
-	struct harness h;
-	struct base_packet packet;
-	harness_init(&h);
-	harness_start(&h);
-	base_packet_reset(&packet);
-	memset(&packet.key, 0, sizeof(packet.key));
-	packet.flags = BASE_PACKET_FLOW;
-	run_burst(h.tracker, &packet, 1);
-	assert_int_equal(packet.conn_flags, BASE_CONN_NEW);
-	run_burst(h.tracker, &packet, 1);
-	assert_int_equal(packet.conn_flags, 0);
-	conntrack_finish(h.tracker, 600 * S);
-	assert_int_equal(harness_stats(&h).live, 0);
-	run_burst(h.tracker, &packet, 1);
-	assert_int_equal(packet.conn_flags, BASE_CONN_NEW);
-	harness_stop(&h);
-}
-
 /* Published: 16-bit ages, compared in int, never expired after the counter wrapped (65.5 s at
  * 1 kHz); int milliseconds wrapped at 24.8 days. */
 static void entries_expire_at_any_age_and_date(void **unused)
@@ -440,36 +409,6 @@ static void purge_removes_what_matches(void **unused)
 	harness_stop(&h);
 }
 
-static void equal_keys_in_a_burst_share_one_lookup(void **unused)
-{
-	(void)unused;
-	for (int off = 0; off < 2; off++) {
-		struct harness h;
-		struct base_packet packets[8];
-		harness_init(&h);
-		h.config.no_dedup = off != 0;
-		h.config.no_runs = off != 0;
-		harness_start(&h);
-		for (unsigned int i = 0; i < 8; i++) {
-			base_packet_reset(&packets[i]);
-			packets[i].flags = BASE_PACKET_FLOW;
-			memset(&packets[i].key, 0, sizeof(packets[i].key));
-			packets[i].key.family = 4;
-			packets[i].key.protocol = BASE_PROTOCOL_UDP;
-			/* a a b b a a b b */
-			packets[i].key.port[0] = packets[i].hash = 1 + (i / 2) % 2;
-		}
-		run_burst(h.tracker, packets, 8);
-		struct conntrack_stats stats = harness_stats(&h);
-		assert_int_equal(stats.inserted, 2);
-		assert_int_equal(stats.lookups, off ? 8 : 2);
-		assert_int_equal(stats.lookups_saved, off ? 0 : 6);
-		assert_int_equal(stats.hits, 6);
-		assert_int_equal(stats.misses, 2);
-		harness_stop(&h);
-	}
-}
-
 static void impossible_configurations_are_refused(void **unused)
 {
 	(void)unused;
@@ -522,7 +461,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_connection_with_index_zero_is_like_any_other),
-		cmocka_unit_test(the_all_zero_key_works),
 		cmocka_unit_test(entries_expire_at_any_age_and_date),
 		cmocka_unit_test(an_expired_connections_next_packet_begins_a_new_one),
 		cmocka_unit_test(reused_entries_are_found_and_lose_no_other),
@@ -540,7 +478,6 @@ int main(void)
 		cmocka_unit_test(a_packet_older_than_the_last_one_neither_expires_nor_ages_it),
 		cmocka_unit_test(a_full_table_refuses_in_constant_time_and_reclaims_what_is_due),
 		cmocka_unit_test(purge_removes_what_matches),
-		cmocka_unit_test(equal_keys_in_a_burst_share_one_lookup),
 		cmocka_unit_test(impossible_configurations_are_refused),
 		cmocka_unit_test(user_memory_is_aligned_and_reported),
 	};
