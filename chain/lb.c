@@ -357,6 +357,7 @@ static void lb_process(void *function, struct base_burst *burst, uint64_t now_ns
 		if (packet->conn != conn || context->no_runs) {
 			conn = packet->conn;
 			flow = chain_function_user(context, conn);
+			chain_function_prefetch(context, sizeof(*flow), burst, i);
 		}
 		if (BASE_UNLIKELY(flow->choice < CHOICE_FIRST)) {
 			process_packet(lb, burst, i);

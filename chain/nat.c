@@ -264,6 +264,7 @@ static void nat_process(void *function, struct base_burst *burst, uint64_t now_n
 		if (packet->conn != conn || context->no_runs) {
 			conn = packet->conn;
 			flow = chain_function_user(context, conn);
+			chain_function_prefetch(context, sizeof(*flow), burst, i);
 		}
 		if (BASE_UNLIKELY(flow->mapping_plus_one == 0)) {
 			process_packet(nat, burst, i);

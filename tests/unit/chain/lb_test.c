@@ -351,7 +351,7 @@ static void connections_spread_over_all_backends(void **state)
 static void choice_does_not_depend_on_the_order_of_the_list(void **state)
 {
 	struct chain_backend backends[7];
-	uint32_t chosen[64];
+	uint32_t chosen[500];
 	make_backends(backends, 7);
 	for (unsigned int order = 0; order < 7; order++) {
 		struct fixture f;
@@ -362,7 +362,7 @@ static void choice_does_not_depend_on_the_order_of_the_list(void **state)
 		lb.backends = backends;
 		lb.backends_count = 7;
 		open_with(&f, scalar_of(state), &lb);
-		for (unsigned int i = 0; i < 64; i++) {
+		for (unsigned int i = 0; i < BASE_ARRAY_COUNT(chosen); i++) {
 			f.out.source_port++;
 			uint32_t backend = destination_of(send_tcp(&f, false, BASE_TCP_SYN));
 			assert_true(order == 0 || chosen[i] == backend);
@@ -462,7 +462,8 @@ static void impossible_configurations_are_refused(void **state)
 	lb.backends_count = 3;
 	backends[1].family = 5;
 	refuse(&lb, "backend 1");
-	backends[1] = backends[0];
+	make_backends(backends, 3);
+	backends[2] = backends[0];
 	refuse(&lb, "twice");
 	make_backends(backends, 3);
 	backends[2].name[0] = '\0';

@@ -57,10 +57,28 @@ static void one_inside_endpoint_has_one_external_endpoint(void **state)
 	assert_int_equal(chain_nat_ports_hold(world.ports, CHAIN_NAT_TCP, &a), first);
 	assert_int_not_equal(chain_nat_ports_hold(world.ports, CHAIN_NAT_TCP, &b), first);
 	assert_int_not_equal(chain_nat_ports_hold(world.ports, CHAIN_NAT_UDP, &a), first);
-	b = a;
-	b.zone = 9;
-	assert_int_not_equal(chain_nat_ports_hold(world.ports, CHAIN_NAT_TCP, &b), first);
-	assert_int_equal(chain_nat_ports_free_count(world.ports, CHAIN_NAT_TCP), 7);
+	assert_int_equal(chain_nat_ports_free_count(world.ports, CHAIN_NAT_TCP), 8);
+	world_close(&world);
+}
+
+static void zones_and_protocols_are_worlds_of_their_own(void **state)
+{
+	struct chain_nat_ports_config config = defaults;
+	struct world world;
+	(void)state;
+	config.port_last = 1999;
+	world_open(&world, config);
+	for (unsigned int i = 0; i < 3000; i++) {
+		enum chain_nat_class class = (enum chain_nat_class)(i % 3);
+		struct chain_nat_inside a = { 1, 5, (uint16_t)(i / 3) }, found;
+		uint32_t mapping = chain_nat_ports_hold(world.ports, class, &a);
+		struct chain_nat_outside outside = outside_of(&world, mapping);
+		assert_true(chain_nat_ports_find(world.ports, class, &outside, &found));
+		assert_int_equal(found.zone, i / 3);
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(
+			chain_nat_ports_free_count(world.ports, (enum chain_nat_class)i), 0);
 	world_close(&world);
 }
 
@@ -266,6 +284,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_inside_endpoint_has_one_external_endpoint),
+		cmocka_unit_test(zones_and_protocols_are_worlds_of_their_own),
 		cmocka_unit_test(mapping_lives_until_its_last_holder_lets_go),
 		cmocka_unit_test(inside_port_is_kept_when_it_is_free),
 		cmocka_unit_test(port_that_was_given_back_rests_longest),
