@@ -296,6 +296,22 @@ static void check_index(struct world *world, size_t at, size_t burst, uint64_t i
 	world->named[conn].id = id;
 }
 
+/* The same without an oracle: packets that were given one index have one key. */
+static void check_keys(struct world *world, size_t at, uint16_t count)
+{
+	for (size_t i = at; i < at + count; i++) {
+		uint32_t conn = world->packets[i].conn;
+		if (conn == BASE_CONN_NONE)
+			continue;
+		if (world->named[conn].burst == at + 1 &&
+			!base_flow_key_equal(
+				&world->packets[world->named[conn].id].key, &world->packets[i].key))
+			fail_at(world, i, "an index names two flows in one burst");
+		world->named[conn].burst = at + 1;
+		world->named[conn].id = i;
+	}
+}
+
 static bool is_udp(void *context, const struct conntrack_conn *conn, void *user)
 {
 	(void)context;
@@ -361,6 +377,7 @@ static void run_burst(struct world *world, size_t at, uint16_t count)
 			fail_at(world, at, "refused although there was room");
 		if (after.live > world->config.entries_max)
 			fail_at(world, at, "more connections than entries");
+		check_keys(world, at, count);
 		return;
 	}
 	for (uint16_t i = 0; i < count; i++) {
