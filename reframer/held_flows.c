@@ -6,7 +6,8 @@
 void reframer_held_flows_close_gap(struct held_flows *held, uint32_t hole)
 {
 	uint32_t at = hole;
-	/* Whoever stands HELD_PROBES_MAX or more behind the gap would be too far from home there. */
+	/* Whoever stands HELD_PROBES_MAX or more behind the gap would be too far from home there.
+	 * */
 	while (((at - hole) & held->mask) < HELD_PROBES_MAX) {
 		at = (at + 1) & held->mask;
 		uint64_t entry = held->index[at];

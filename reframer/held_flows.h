@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The flows that hold packets, and nothing else: a fixed arena of 64-byte slots and an open-addressed
- * index from hash to slot.
+ * The flows that hold packets, and nothing else: a fixed arena of 64-byte slots and an
+ * open-addressed index from hash to slot.
  *
  * The index has at least two entries of 8 bytes per slot and probes linearly, so a lookup reads one
  * line nearly always; a removal shifts later entries back, so there are no tombstones and cost does

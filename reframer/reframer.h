@@ -4,10 +4,10 @@
  * flow run (after "Packet Order Matters!", NSDI 2022).
  *
  * Packets of one flow always leave in the order they came. A held flow is released when the first
- * of its packets has waited for its class's delay bound, when it holds run_packets_max packets, when
- * a bypass packet of the same flow arrives (its held packets leave first, the bypass packet right
- * behind them, as one run), or when a bound on held packets or held flows is hit (the flow that has
- * waited longest leaves). Nothing is dropped and nothing is allocated after create.
+ * of its packets has waited for its class's delay bound, when it holds run_packets_max packets,
+ * when a bypass packet of the same flow arrives (its held packets leave first, the bypass packet
+ * right behind them, as one run), or when a bound on held packets or held flows is hit (the flow
+ * that has waited longest leaves). Nothing is dropped and nothing is allocated after create.
  *
  * Bypass: TCP SYN and RST, first packet of a flow, packets without a flow, packets that the
  * operator marked (BASE_PACKET_OPERATOR_BYPASS). Each is a switch.
@@ -27,12 +27,12 @@
  * Time: `time_ns` of the packets drives everything; the reframer reads no clock. A flow whose bound
  * ends at t is released with release time t exactly, by the first call that knows a time >= t, so
  * results do not depend on burst size. A packet that comes at t exactly comes after that release.
- * Hold time = release_ns - time_ns <= delay bound, always; a packet whose time went backwards counts
- * from the time it was clamped to. Release times never decrease from one packet to the next.
+ * Hold time = release_ns - time_ns <= delay bound, always; a packet whose time went backwards
+ * counts from the time it was clamped to. Release times never decrease from one packet to the next.
  *
  * Cost: constant per packet (one probe of the held-flow table, one list append). State exists only
- * for flows that hold packets. Memory: per held flow 64 bytes and 16 to 32 bytes of index; 32
- * bytes per held packet for the queue of released runs; 2 bytes per seen flow; otherwise nothing per
+ * for flows that hold packets. Memory: per held flow 64 bytes and 16 to 32 bytes of index; 32 bytes
+ * per held packet for the queue of released runs; 2 bytes per seen flow; otherwise nothing per
  * packet (links live in the packet, in next, release_ns and holder_word).
  *
  * Threads: one owner. Ownership: packets pushed belong to the reframer until popped.
@@ -103,8 +103,7 @@ struct reframer_stats {
 	uint64_t releases[REFRAMER_RELEASES_COUNT]; /* releases of runs (or bypass packets) */
 	uint64_t release_packets[REFRAMER_RELEASES_COUNT]; /* packets that left by them */
 	uint64_t held_packets, held_flows;                 /* now, not yet released */
-	uint64_t
-		released_packets; /* now, released and not yet popped: in = out + held + released */
+	uint64_t released_packets; /* now, not yet popped: in = out + held + released */
 	uint64_t peak_held_packets, peak_held_flows;
 	uint64_t time_backwards; /* a packet's time was below an earlier one's: clamped */
 };
@@ -118,8 +117,8 @@ int reframer_create(struct reframer **out, const struct reframer_config *config)
 /* Must hold no packets (flush and pop first). NULL is fine. */
 void reframer_destroy(struct reframer *reframer);
 
-/* Take up to BASE_BURST_MAX packets in order. Always takes all of them: pressure releases others, it
- * never refuses. Pop until 0 between two calls: what is released must fit a queue of fixed size
+/* Take up to BASE_BURST_MAX packets in order. Always takes all of them: pressure releases others,
+ * it never refuses. Pop until 0 between two calls: what is released must fit a queue of fixed size
  * (held_packets_max + BASE_BURST_MAX runs; asserted, so nothing is ever lost silently). */
 void reframer_push_burst(
 	struct reframer *reframer, struct base_packet *const *packets, unsigned int count);
@@ -132,16 +131,17 @@ void reframer_advance(struct reframer *reframer, uint64_t now_ns);
 void reframer_flush(struct reframer *reframer);
 
 /*
- * Move up to packets_max (1..BASE_BURST_MAX) released packets into burst, with runs; a released run is
- * split only when it does not fit an empty burst, and neighbours of one flow become one run. Sets
- * release_ns in each packet. Returns the number of packets; 0 when nothing is released.
+ * Move up to packets_max (1..BASE_BURST_MAX) released packets into burst, with runs; a released run
+ * is split only when it does not fit an empty burst, and neighbours of one flow become one run.
+ * Sets release_ns in each packet. Returns the number of packets; 0 when nothing is released.
  */
 unsigned int reframer_pop_burst(
 	struct reframer *reframer, struct base_burst *burst, unsigned int packets_max);
 
-/* A time that no packet inside, nor any later one, arrived before (clamped arrival): stages behind may
- * let their timers run up to it. Never decreases. It is the arrival of the longest-waiting packet, or
- * the latest time seen when nothing is inside; ask after popping until 0, before that it lags. */
+/* A time that no packet inside, nor any later one, arrived before (clamped arrival): stages behind
+ * may let their timers run up to it. Never decreases. It is the arrival of the longest-waiting
+ * packet, or the latest time seen when nothing is inside; ask after popping until 0, before that it
+ * lags. */
 uint64_t reframer_horizon_ns(const struct reframer *reframer);
 
 void reframer_stats(const struct reframer *reframer, struct reframer_stats *stats);

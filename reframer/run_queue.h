@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs that were released and wait to be popped: a fixed array of descriptors, filled from the front.
- * Putting a flow's whole list here costs one descriptor however long the list is. It starts over at
- * its first place whenever it is empty, so that in steady use it stays in a few lines.
+ * Runs that were released and wait to be popped: a fixed array of descriptors, filled from the
+ * front. Putting a flow's whole list here costs one descriptor however long the list is. It starts
+ * over at its first place whenever it is empty, so that in steady use it stays in a few lines.
  */
 #pragma once
 

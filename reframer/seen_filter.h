@@ -5,8 +5,8 @@
  * one added first. Errors: a flow that was forgotten counts as new again; two flows that share set
  * and tag (about 6 in 100,000 in a full set) count as one.
  *
- * A flow is given by its mixed hash (held_flows_mix): bits 32 to 63 choose the set, 16 to 31 are the
- * tag.
+ * A flow is given by its mixed hash (held_flows_mix): bits 32 to 63 choose the set, 16 to 31 are
+ * the tag.
  */
 #pragma once
 

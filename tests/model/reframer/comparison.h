@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The real reframer and the naive one side by side, fed the same packets. comparison_pop
- * returns false when they differ, with what differs on stderr. Used by the model test and the fuzz harness.
+ * The real reframer and the naive one side by side, fed the same packets. comparison_pop returns
+ * false when they differ, with what differs on stderr. Used by the model test and the fuzz harness.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The reframer as its header describes it, written to be obviously right: packets and flows in plain
- * arrays, every question answered by looking at all of them. Judges the real one in the model test
- * and in the fuzz harness.
+ * The reframer as its header describes it, written to be obviously right: packets and flows in
+ * plain arrays, every question answered by looking at all of them. Judges the real one in the model
+ * test and in the fuzz harness.
  *
  * Left out: the bound on an index probe (needs 64 flows with one hash). Taken from the real code:
  * the seen filter, which has a model of its own.

@@ -44,6 +44,7 @@ struct base_packet *kit_packet(struct kit *kit, uint32_t flow, uint64_t time_ns)
 {
 	assert_true(kit->packets_count < KIT_PACKETS_MAX);
 	struct base_packet *packet = &kit->packets[kit->packets_count];
+	memset(packet, 0, sizeof(*packet));
 	base_packet_reset(packet);
 	packet->seq = kit->packets_count++;
 	packet->time_ns = time_ns;
