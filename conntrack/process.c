@@ -13,7 +13,7 @@
  */
 #include "conntrack/tracker.h"
 
-enum { CHUNK = 64 };
+enum { CHUNK = 32 };
 
 struct scratch {
 	uint64_t mixed[BASE_BURST_MAX]; /* per run head */

@@ -135,7 +135,7 @@ static void process(struct bench *bench, struct base_burst *burst, bool advance)
 {
 	conntrack_process_burst(bench->tracker, burst);
 	if (advance)
-		conntrack_advance(bench->tracker, bench->now_ns, 64);
+		conntrack_advance(bench->tracker, bench->now_ns, 128);
 }
 
 static void start_tracker(struct bench *bench, uint64_t timeout_ns, uint64_t tick_ns)
