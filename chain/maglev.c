@@ -102,7 +102,7 @@ int chain_maglev_populate(uint16_t *table, uint32_t size, const struct chain_bac
 	for (uint32_t slot = 0; slot < size; slot++)
 		table[slot] = SLOT_FREE;
 
-	/* In each round the heaviest takes one slot, and the others as often as their weights say. */
+	/* In each round the heaviest takes one slot, the others as often as their weights say. */
 	uint32_t filled = 0;
 	for (uint32_t i = 0; filled < size; i = (i + 1) % members_count) {
 		struct walk *walk = &walks[i];

@@ -246,7 +246,7 @@ static void assert_cut(const struct base_packet *packet, const uint8_t *frame, c
 	size_t header = (packet->flags & BASE_PACKET_IP6) ? 40 : 20;
 	const uint8_t *want = packet->cap_len < packet->l3_offset + header ? frame : whole;
 	for (uint32_t i = 0; i < packet->cap_len; i++) {
-		/* An identifier that was cut off is not translated, nor is the checksum before it. */
+		/* An identifier that was cut off stays, and so does the checksum before it. */
 		if (icmp && i >= packet->l4_offset && packet->cap_len < packet->l4_offset + 6u)
 			break;
 		/* A field cut in the middle is not touched. */
