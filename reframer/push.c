@@ -249,11 +249,12 @@ static inline __attribute__((always_inline)) void push_packets(struct reframer *
 		struct outlook outlook = outlooks[i % AHEAD];
 		if (i + AHEAD < count)
 			look_at(reframer, packets[i + AHEAD], &outlooks[i % AHEAD]);
-		outlook.seen = true;
-		if (filter && (packet->flags & BASE_PACKET_FLOW) != 0)
-			outlook.seen = seen_filter_touch(outlook.set, outlook.mixed);
 		bool continues = last != NULL ? same_flow(last, packet)
 					      : stream_end_continues(&reframer->last_in, packet);
+		/* Whoever continues a run was just seen. */
+		outlook.seen = true;
+		if (filter && !continues && (packet->flags & BASE_PACKET_FLOW) != 0)
+			outlook.seen = seen_filter_touch(outlook.set, outlook.mixed);
 		runs += !continues;
 		last = packet;
 		push_packet(reframer, packet, &outlook, continues, plain);
