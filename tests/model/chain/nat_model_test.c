@@ -150,7 +150,7 @@ static void answer(struct model *model)
 	model->answered++;
 }
 
-/* From what both the tracker and the model know: inside address and port, and the remote address. */
+/* Made from what tracker and model both know: inside address and port, remote address. */
 static bool chosen(
 	const struct model *model, const uint8_t *inside, const uint8_t *remote, uint16_t port)
 {
