@@ -184,8 +184,8 @@ static unsigned int step(struct worker *worker, uint64_t limit_ns)
 	}
 	since = base_cycles();
 	unsigned int looks = (touched + 1) * EXPIRY_LOOKS_PER_PACKET;
-	touched += conntrack_advance(worker->tracker,
-		horizon_ns < worker->now_ns ? horizon_ns : worker->now_ns, looks);
+	touched += conntrack_advance(
+		worker->tracker, horizon_ns < worker->now_ns ? horizon_ns : worker->now_ns, looks);
 	if (touched != 0) { /* an idle poll costs nobody anything */
 		uint64_t end = lap(&worker->cycles.conntrack, since);
 		worker->cycles.total += end - start;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "test.h"
+#include "tests/unit/pipeline_run/test.h"
 
 #include "pipeline/pipeline.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Loops, overlays and rotation of buffers, on a trace of five packets 100 ns apart. */
-#include "test.h"
+#include "tests/unit/pipeline_run/test.h"
 
 #include "pipeline/eal.h"
 #include "pipeline/source.h"
@@ -129,6 +129,21 @@ static void overlay_copies_are_merged_by_time_with_addresses_of_their_own(void *
 	assert_memory_not_equal(addresses[2], addresses[1], 4);
 }
 
+/* Copies may share a flow, or have none: stamps must grow over all of them, passes included. */
+static void stamps_grow_in_the_order_of_departure(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t times[64], seqs[64];
+	uint8_t addresses[64][4];
+	fixture->config.overlay = 3;
+	fixture->config.overlay_shift_ns = 730; /* more than a pass */
+	fixture->config.loops = 4;
+	start(fixture);
+	assert_int_equal(play(fixture, 4, times, seqs, addresses), 12 * PACKETS);
+	for (unsigned int i = 0; i < 12 * PACKETS; i++)
+		assert_int_equal(seqs[i], i);
+}
+
 static void loop_shift_renews_addresses_on_each_pass_and_plain_loops_do_not(void **state)
 {
 	struct fixture *fixture = *state;
@@ -187,6 +202,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			overlay_copies_are_merged_by_time_with_addresses_of_their_own, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			stamps_grow_in_the_order_of_departure, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			loop_shift_renews_addresses_on_each_pass_and_plain_loops_do_not, setup,
 			teardown),
