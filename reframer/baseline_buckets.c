@@ -5,7 +5,9 @@
 
 #include <errno.h>
 
-enum { QUEUES_MAX = 1 << 20, NONE = UINT32_MAX };
+enum { QUEUES_MAX = 1 << 20 };
+
+#define NONE UINT32_MAX
 
 struct queue {
 	struct base_packet *head, *tail;
