@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A DPDK port as source or sink: any poll-mode driver (net_af_packet, net_af_xdp, net_tap,
- * net_pcap, physical NICs). One receive and one transmit queue per worker; several workers need a device with
- * that many queues and symmetric RSS over IP and ports.
+ * net_pcap, physical NICs). One receive and one transmit queue per worker; several workers need a
+ * device with that many queues and symmetric RSS over IP and ports.
  */
 #pragma once
 
