@@ -10,10 +10,11 @@
  * Entries are index-stable: an index, once given, names the same connection until it is removed,
  * so timers, chain functions and a GPU may keep it. generation tells reuse.
  *
- * Time is an argument: each packet's arrival time drives its connection (states, timeouts), whatever
- * the order across connections. A connection whose timeout has passed when its next packet comes is
- * expired and a new one begins, whether or not the timer wheel has come by; the wheel never removes
- * one early. Results of a flow thus depend on that flow's packets alone, unless the table is full.
+ * Time is an argument: each packet's arrival time drives its connection (states, timeouts),
+ * whatever the order across connections. A connection whose timeout has passed when its next
+ * packet comes is expired and a new one begins, whether or not the timer wheel has come by; the
+ * wheel never removes one early. Results of a flow thus depend on that flow's packets
+ * alone, unless the table is full.
  *
  * Books: inserted = live + expired + closed + evicted + purged.
  *   expired  removed by its idle timeout in a state that was open or half open
@@ -64,8 +65,8 @@ const char *conntrack_state_name(enum conntrack_state state);
 enum conntrack_full_policy {
 	CONNTRACK_FULL_DROP_NEW,       /* BASE_DROP_CONN_TABLE_FULL */
 	CONNTRACK_FULL_PASS_UNTRACKED, /* default: forwarded with conn = BASE_CONN_NONE */
-	CONNTRACK_FULL_EVICT_TRANSIENT /* oldest of a few half-open, closing or unreplied ones;
-					    untracked when there is none; never an established one */
+	CONNTRACK_FULL_EVICT_TRANSIENT /* oldest of a few half-open, closing or unreplied ones,
+					  else untracked; never an established one */
 };
 
 struct conntrack_config {
@@ -131,7 +132,7 @@ void conntrack_config_defaults(struct conntrack_config *config);
 int conntrack_create(struct conntrack **out, const struct conntrack_config *config);
 void conntrack_destroy(struct conntrack *tracker);
 
-/* Sets conn and conn_flags in each packet with a flow; marks drops per policy. Needs burst->runs. */
+/* Sets conn and conn_flags in each packet with a flow; marks drops by policy. Needs burst->runs */
 void conntrack_process_burst(struct conntrack *tracker, struct base_burst *burst);
 
 /* Let timers run up to horizon_ns (no packet to come is earlier), at most budget entries looked at.

@@ -13,9 +13,9 @@
 #include <smmintrin.h>
 #endif
 
-/* The places matter to the packet path: the opener's direction stands where a packet's stands in its
- * flags and where "reply" stands in its connection flags; the two SEEN bits are two apart, so that
- * the reply bit shifts to them; ASSURED and a state together index the timeouts. */
+/* The places matter to the packet path: the opener's direction stands where a packet's stands in
+ * its flags and where "reply" stands in its connection flags; the two SEEN bits are two apart,
+ * so that the reply bit shifts to them; ASSURED and a state together index the timeouts. */
 enum conntrack_entry_flag {
 	/* bits 0, 2, 3: enum conntrack_tcp_bit */
 	CONNTRACK_ENTRY_TCP_BITS =

@@ -41,8 +41,8 @@ enum {
 };
 static_assert(BASE_PACKET_FLOW == 1, "counts flows");
 
-/* Pass 1. The dedup map is never cleared: a hint carries its burst's number, so that stale ones cost
- * a branch that the processor foresees. Keys are not compared here: track does that. */
+/* Pass 1. The dedup map is never cleared: a hint carries its burst's number, so that stale ones
+ * cost a branch that the processor foresees. Keys are not compared here: track does that. */
 static __attribute__((noinline)) void locate(struct conntrack *tracker,
 	const struct base_burst *burst, const struct base_run *runs, unsigned int first,
 	unsigned int count, struct scratch *scratch)

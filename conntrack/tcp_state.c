@@ -73,12 +73,18 @@ const uint8_t conntrack_tcp_table[2][CONNTRACK_TCP_ROWS][CONNTRACK_TCP_COLUMNS] 
 	 * RST       without a connection creates none. */
 	{
 		/*            NO    SS    S2    SR    ES    FW    CW    LA    TW    CL */
-		[SYN]     = { O_SS, O_SS, O_S2,  IG,   IG,   IG,   IG,   RE,   RE,   RE, UU, UR, IC, GE },
-		[SYN_ACK] = { P_SR, XX,   SR,   IG,   IG,   IG,   IG,   IG,   IG,   IG, UU, UR, IC, GE },
-		[ACK]     = { P_ES, P_ES, P_ES, ES,   ES,   FW,   CW,   LA,   TW,   CL, UU, UR, IC, GE },
-		[FIN]     = { P_FW, P_FW, P_FW, FW,   FW,   FW,   CW,   LA,   TW,   CL, UU, UR, IC, GE },
-		[RST]     = { XX,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL, UU, UR, IC, GE },
-		[BAD]     = { XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX, UU, UR, IC, GE },
+		[SYN]     = { O_SS, O_SS, O_S2,  IG,   IG,   IG,   IG,   RE,   RE,   RE,
+			      UU,   UR,   IC,   GE },
+		[SYN_ACK] = { P_SR, XX,   SR,   IG,   IG,   IG,   IG,   IG,   IG,   IG,
+			      UU,   UR,   IC,   GE },
+		[ACK]     = { P_ES, P_ES, P_ES, ES,   ES,   FW,   CW,   LA,   TW,   CL,
+			      UU,   UR,   IC,   GE },
+		[FIN]     = { P_FW, P_FW, P_FW, FW,   FW,   FW,   CW,   LA,   TW,   CL,
+			      UU,   UR,   IC,   GE },
+		[RST]     = { XX,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL,
+			      UU,   UR,   IC,   GE },
+		[BAD]     = { XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,
+			      UU,   UR,   IC,   GE },
 	},
 	/* Side 1: its peer.
 	 *
@@ -91,12 +97,18 @@ const uint8_t conntrack_tcp_table[2][CONNTRACK_TCP_ROWS][CONNTRACK_TCP_COLUMNS] 
 	 * FIN       the second one. */
 	{
 		/*            NO    SS    S2    SR    ES    FW    CW    LA    TW    CL */
-		[SYN]     = { O_SS, S2,   O_S2,  IG,   IG,   IG,   IG,   RE,   RE,   RE, UU, UR, IC, GE },
-		[SYN_ACK] = { P_SR, SR,   SR,   IG,   IG,   IG,   IG,   IG,   IG,   IG, UU, UR, IC, GE },
-		[ACK]     = { P_ES, IG,   P_ES, C_ES, ES,   CW,   CW,   TW,   TW,   CL, UU, UR, IC, GE },
-		[FIN]     = { P_FW, P_FW, P_FW, FW,   FW,   LA,   LA,   LA,   TW,   CL, UU, UR, IC, GE },
-		[RST]     = { XX,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL, UU, UR, IC, GE },
-		[BAD]     = { XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX, UU, UR, IC, GE },
+		[SYN]     = { O_SS, S2,   O_S2,  IG,   IG,   IG,   IG,   RE,   RE,   RE,
+			      UU,   UR,   IC,   GE },
+		[SYN_ACK] = { P_SR, SR,   SR,   IG,   IG,   IG,   IG,   IG,   IG,   IG,
+			      UU,   UR,   IC,   GE },
+		[ACK]     = { P_ES, IG,   P_ES, C_ES, ES,   CW,   CW,   TW,   TW,   CL,
+			      UU,   UR,   IC,   GE },
+		[FIN]     = { P_FW, P_FW, P_FW, FW,   FW,   LA,   LA,   LA,   TW,   CL,
+			      UU,   UR,   IC,   GE },
+		[RST]     = { XX,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL,   CL,
+			      UU,   UR,   IC,   GE },
+		[BAD]     = { XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,   XX,
+			      UU,   UR,   IC,   GE },
 	},
 };
 /* clang-format on */

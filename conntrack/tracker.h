@@ -57,8 +57,8 @@ struct conntrack {
 	struct conntrack_entry *entries;
 	uint8_t *user;
 	uint32_t user_stride; /* 0: no user memory */
-	/* By state | ASSURED: a connection is expired when it is idle for longer than this. One less
-	 * than the timeout, so that "never" (0) becomes the largest value. */
+	/* By state | ASSURED: a connection is expired when it is idle for longer than this. One
+	 * less than the timeout, so that "never" (0) becomes the largest value. */
 	uint64_t idle_max_ns[2 * CONNTRACK_STATES_PADDED];
 	struct conntrack_table table;
 	uint32_t dedup_serial;                 /* number of the burst * BASE_BURST_MAX, wraps */

@@ -8,7 +8,7 @@
  *         goes by at 100 ns per packet and idle timeouts are 5 s, so that the wheel has work.
  *         TCP packets step the state machine; UDP ones have a reply.
  * runs    the same with runs of 16 packets.
- * churn   every packet opens a connection, and one expires for each (timeout = live flows * 100 ns).
+ * churn   every packet opens a connection, and one expires for each (timeout: live flows * 100 ns)
  *
  * Bursts that took longer than PREEMPTED cycles were interrupted and are left out (and counted).
  *

@@ -110,7 +110,7 @@ static void indices_and_memory_last_until_the_burst_is_through(void **unused)
 	assert_int_equal(h.removed, 0);
 	assert_int_equal(harness_stats(&h).closed, 1);
 
-	/* Due, and reclaimed because the table is full; named by a packet that did not refresh it. */
+	/* Due, and reclaimed because the table is full; its last packet did not refresh it. */
 	make_packet(&p[0], 3, BASE_PROTOCOL_UDP, 0, first, 4);
 	run_burst(h.tracker, p, 1);
 	uint32_t evicted = h.removed_conn;

@@ -102,7 +102,7 @@ static void reused_entries_are_found_and_lose_no_other(void **unused)
 	harness_stop(&h);
 }
 
-/* Published: intervals that do not divide a second leaked entries, ones below a tick underflowed. */
+/* Published: intervals that do not divide a second leaked entries, shorter ones underflowed. */
 static void awkward_ticks_and_timeouts_leak_nothing(void **unused)
 {
 	(void)unused;
