@@ -10,10 +10,20 @@
 
 #define BASE_LIKELY(condition)   __builtin_expect(!!(condition), 1)
 #define BASE_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
-#define BASE_PREFETCH(address)   __builtin_prefetch((address), 0, 3)
-#define BASE_PREFETCH_W(address) __builtin_prefetch((address), 1, 3)
-#define BASE_ALIGNED(bytes)      __attribute__((aligned(bytes)))
-#define BASE_PRINTF(fmt, args)   __attribute__((format(printf, fmt, args)))
+/* gcc takes a function that only prefetches for one without effects and deletes calls to it; the
+ * empty asm is an effect. */
+#define BASE_PREFETCH(address)                                                                     \
+	__extension__({                                                                            \
+		__builtin_prefetch((address), 0, 3);                                               \
+		__asm__ __volatile__("");                                                          \
+	})
+#define BASE_PREFETCH_W(address)                                                                   \
+	__extension__({                                                                            \
+		__builtin_prefetch((address), 1, 3);                                               \
+		__asm__ __volatile__("");                                                          \
+	})
+#define BASE_ALIGNED(bytes)    __attribute__((aligned(bytes)))
+#define BASE_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
 /* For our own bugs only: stays on in every build, cheap enough off the per-packet path. */
 #define BASE_ASSERT(condition) ((condition) ? (void)0 : abort())

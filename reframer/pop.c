@@ -38,7 +38,7 @@ static inline struct base_packet *pop_packets(struct base_packet **packets,
 }
 
 /* The line with the links; the pointer may be null or stale. */
-static inline __attribute__((always_inline)) void prefetch_links(const struct base_packet *packet)
+static inline void prefetch_links(const struct base_packet *packet)
 {
 	BASE_PREFETCH_W((const void *)((uintptr_t)packet + offsetof(struct base_packet, next)));
 }
