@@ -56,7 +56,7 @@ static inline uint32_t base_hash_crc32c(const uint64_t words[5], uint64_t salt)
 
 static inline uint64_t base_rotate_left(uint64_t value, unsigned int bits)
 {
-	return value << bits | value >> (64 - bits);
+	return value << (bits & 63) | value >> (-bits & 63);
 }
 
 struct base_sip_state {

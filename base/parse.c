@@ -9,8 +9,7 @@
 enum {
 	FRAGMENTS_DEFAULT = 4096,
 	PREFETCH_AHEAD = 8,
-	/* Ethernet, IPv4, TCP without options: the short path may read this much at once. */
-	FAST_CAPTURED_MIN = 14 + 20 + 20,
+	FAST_IP_MIN = 20 + 8, /* IPv4 and UDP: no header of the short path is shorter */
 };
 
 void base_parse_config_defaults(struct base_parse_config *config)
@@ -178,6 +177,11 @@ static inline uint32_t load32(const uint8_t *bytes)
 	return value;
 }
 
+static inline uint32_t load_be32(const uint8_t *bytes)
+{
+	return __builtin_bswap32(load32(bytes));
+}
+
 static inline uint64_t load64(const uint8_t *bytes)
 {
 	uint64_t value;
@@ -188,28 +192,27 @@ static inline uint64_t load64(const uint8_t *bytes)
 /* What the short path needs of the configuration, in registers for a whole burst. */
 struct fast_config {
 	struct base_hash_config hash;
-	uint16_t zone;
+	uint32_t zone;
 	bool zone_is_vlan;
-	bool usable; /* nothing is asked that only the generic walk does */
+	/* FAST_IP_MIN and as many lengths above it; 0 when only the generic walk does what is asked */
+	uint32_t captured_range;
 };
 
 static struct fast_config fast_config_of(const struct base_parse_config *config)
 {
 	bool vlan = config->zone_source == BASE_ZONE_VLAN;
+	bool usable = !config->inner && !config->verify_checksums;
 	return (struct fast_config){ .hash = config->hash,
 		.zone = vlan ? 0 : config->zone,
 		.zone_is_vlan = vlan,
-		.usable = !config->inner && !config->verify_checksums };
+		.captured_range = usable ? BASE_PARSE_CAPTURED_MAX - FAST_IP_MIN + 1 : 0 };
 }
 
 /* A plain packet on its way through the short path. */
 struct fast_walk {
-	const uint8_t *ip, *l4;
-	uint32_t l3;       /* offset of ip */
-	uint32_t data_len; /* bytes from l4 to the datagram's end, all captured */
-	uint16_t zone;
-	uint16_t flags;
-	uint8_t protocol;
+	const uint8_t *ip;
+	uint32_t cap_room, wire_room; /* bytes from ip on: readable; on the wire, never fewer */
+	uint32_t zone;
 };
 
 /*
@@ -223,21 +226,41 @@ static inline void store_key(struct base_packet *packet, const uint64_t words[5]
 		memcpy(key + 8 * i, &words[i], 8);
 }
 
-static inline uint32_t hash_words(const struct fast_config *config,
-	const struct base_packet *packet, const uint64_t words[5])
+/* flags, l3_offset, l4_offset and payload_offset stand in one word, and no sum carries over. */
+static inline void store_offsets(struct base_packet *packet, uint32_t flags, uint32_t l3,
+	uint32_t ip_len, uint32_t header_len)
+{
+	static_assert(offsetof(struct base_packet, l3_offset) ==
+			      offsetof(struct base_packet, flags) + 2 &&
+		      offsetof(struct base_packet, l4_offset) ==
+			      offsetof(struct base_packet, flags) + 4 &&
+		      offsetof(struct base_packet, payload_offset) ==
+			      offsetof(struct base_packet, flags) + 6);
+	uint64_t word = flags + l3 * UINT64_C(0x0001000100010000) +
+			ip_len * UINT64_C(0x0001000100000000) + ((uint64_t)header_len << 48);
+	memcpy((uint8_t *)packet + offsetof(struct base_packet, flags), &word, sizeof(word));
+}
+
+static inline uint32_t hash_words(
+	const struct fast_config *config, const struct base_packet *packet, const uint64_t words[5])
 {
 	if (BASE_LIKELY(config->hash.kind == BASE_HASH_CRC32C))
 		return base_hash_crc32c(words, config->hash.salt[0]);
 	return base_flow_key_hash(&packet->key, &config->hash);
 }
 
+static inline uint32_t rotate32(uint32_t value, unsigned int bits)
+{
+	return value << (bits & 31) | value >> (-bits & 31);
+}
+
 /* The key's last word. Ports stand as source, destination in host order; `reversed` swaps them. */
-static inline uint64_t last_word(const struct fast_walk *walk, uint32_t ports, bool reversed)
+static inline uint64_t last_word(const struct fast_walk *walk, uint8_t family, uint8_t protocol,
+	uint32_t ports, bool reversed)
 {
 	/* Port 0 belongs in the low half: the pair as it is read is already the swapped one. */
-	uint32_t ordered = reversed ? ports : ports << 16 | ports >> 16;
-	uint64_t family = (walk->flags & BASE_PACKET_IP4) != 0 ? 4 : 6;
-	return ordered | (uint64_t)walk->zone << 32 | (uint64_t)walk->protocol << 48 | family << 56;
+	return rotate32(ports, reversed ? 0 : 16) | (uint64_t)walk->zone << 32 |
+	       (uint64_t)protocol << 48 | (uint64_t)family << 56;
 }
 
 /*
@@ -245,129 +268,130 @@ static inline uint64_t last_word(const struct fast_walk *walk, uint32_t ports, b
  * Same order as base_flow_key_order: numbers in host order compare like bytes in network order, and
  * swapping the endpoints of IPv4 is a rotation of both pairs by half.
  */
-static inline bool write_ip4_key(
-	const struct fast_config *config, const struct fast_walk *walk, struct base_packet *packet)
+static inline bool write_ip4_key(const struct fast_config *config, const struct fast_walk *walk,
+	uint8_t protocol, struct base_packet *packet)
 {
 	uint64_t addresses = load64(walk->ip + 12), ordered = __builtin_bswap64(addresses);
 	uint64_t swapped = ordered << 32 | ordered >> 32;
-	uint32_t ports = __builtin_bswap32(load32(walk->l4));
+	uint32_t ports = load_be32(walk->ip + 20);
 	uint32_t ports_swapped = ports << 16 | ports >> 16;
 	bool reversed = (ordered > swapped) | ((ordered == swapped) & (ports > ports_swapped));
-	addresses = reversed ? addresses << 32 | addresses >> 32 : addresses;
+	addresses = base_rotate_left(addresses, reversed ? 32 : 0);
 	uint64_t words[5] = { (uint32_t)addresses, 0, addresses >> 32, 0,
-		last_word(walk, ports, reversed) };
+		last_word(walk, 4, protocol, ports, reversed) };
 	store_key(packet, words);
 	packet->hash = hash_words(config, packet, words);
 	return reversed;
 }
 
-static inline bool write_ip6_key(
-	const struct fast_config *config, const struct fast_walk *walk, struct base_packet *packet)
+static inline bool write_ip6_key(const struct fast_config *config, const struct fast_walk *walk,
+	uint8_t protocol, struct base_packet *packet)
 {
-	uint64_t source[2] = { load64(walk->ip + 8), load64(walk->ip + 16) };
-	uint64_t destination[2] = { load64(walk->ip + 24), load64(walk->ip + 32) };
-	uint32_t ports = __builtin_bswap32(load32(walk->l4));
-	bool high_equal = source[0] == destination[0], equal = source[1] == destination[1];
-	uint64_t from = __builtin_bswap64(source[high_equal]);
-	uint64_t to = __builtin_bswap64(destination[high_equal]);
+	uint64_t source0 = load64(walk->ip + 8), source1 = load64(walk->ip + 16);
+	uint64_t destination0 = load64(walk->ip + 24), destination1 = load64(walk->ip + 32);
+	uint32_t ports = load_be32(walk->ip + 40);
+	bool high_equal = source0 == destination0, equal = source1 == destination1;
+	uint64_t from = __builtin_bswap64(high_equal ? source1 : source0);
+	uint64_t to = __builtin_bswap64(high_equal ? destination1 : destination0);
 	bool ports_above = ports > (ports << 16 | ports >> 16);
 	bool reversed = (from > to) | (high_equal & equal & ports_above);
-	uint64_t words[5] = { reversed ? destination[0] : source[0],
-		reversed ? destination[1] : source[1], reversed ? source[0] : destination[0],
-		reversed ? source[1] : destination[1], last_word(walk, ports, reversed) };
+	uint64_t words[5] = { reversed ? destination0 : source0, reversed ? destination1 : source1,
+		reversed ? source0 : destination0, reversed ? source1 : destination1,
+		last_word(walk, 6, protocol, ports, reversed) };
 	store_key(packet, words);
 	packet->hash = hash_words(config, packet, words);
 	return reversed;
-}
-
-/* Length, fragment and version of the IP header; sets flags, protocol, l4 and data_len. */
-static inline bool enter_ip4(struct fast_walk *walk, uint32_t room)
-{
-	uint64_t start = load64(walk->ip); /* version and length, ..., total length, id, fragment */
-	uint32_t total_len = __builtin_bswap16((uint16_t)(start >> 16));
-	if ((start & UINT64_C(0xff3f0000000000ff)) != 0x45 || total_len > room || total_len < 20)
-		return false;
-	walk->flags = BASE_PACKET_IP4;
-	walk->protocol = walk->ip[9];
-	walk->l4 = walk->ip + 20;
-	walk->data_len = total_len - 20;
-	return true;
-}
-
-static inline bool enter_ip6(struct fast_walk *walk, uint32_t room)
-{
-	if (room < 60) /* the transport header is read at once */
-		return false;
-	uint64_t start = load64(walk->ip); /* version, ..., payload length, next header */
-	uint32_t payload_len = __builtin_bswap16((uint16_t)(start >> 32));
-	if ((start & 0xf0) != 0x60 || payload_len > room - 40)
-		return false;
-	walk->flags = BASE_PACKET_IP6;
-	walk->protocol = (uint8_t)(start >> 48);
-	walk->l4 = walk->ip + 40;
-	walk->data_len = payload_len;
-	return true;
-}
-
-/* Find the IP header, behind one tag at most, with at least 40 bytes captured from there. */
-static inline bool enter_ip(
-	const struct fast_config *config, const struct base_packet *packet, struct fast_walk *walk)
-{
-	const uint8_t *data = packet->data;
-	uint16_t ethertype = load16(data + 12);
-	walk->zone = config->zone;
-	walk->l3 = 14;
-	if (ethertype == 0x0081) { /* as it reads on this side of the network */
-		ethertype = load16(data + 16);
-		walk->l3 = 18;
-		if (config->zone_is_vlan)
-			walk->zone = base_parse_get16(data + 14) & 0xfff;
-	}
-	uint32_t room = packet->cap_len - walk->l3;
-	walk->ip = data + walk->l3;
-	if (room < 40)
-		return false;
-	if (BASE_LIKELY(ethertype == 0x0008))
-		return enter_ip4(walk, room);
-	return ethertype == 0xdd86 && enter_ip6(walk, room);
 }
 
 /*
- * Plain Ethernet, IP without options or extensions, TCP or UDP, captured whole and right in every
- * length. Anything else, right or wrong, returns false without a trace and takes the generic walk.
+ * The transport header behind an IP header of ip_len bytes (20 or 40, known when this is inlined),
+ * with data_len bytes of the datagram from there on, all within the wire; and all results.
  * TCP and UDP share the code without a branch: they come in no order that a predictor could learn.
+ */
+static inline __attribute__((always_inline)) bool finish_fast(const struct fast_config *config,
+	const struct fast_walk *walk, uint32_t ip_len, uint8_t protocol, uint32_t data_len,
+	struct base_packet *packet)
+{
+	uint32_t tcp = protocol == BASE_PROTOCOL_TCP, header_min = 8 + 12 * tcp;
+	if (((tcp == 0) & (protocol != BASE_PROTOCOL_UDP)) || walk->cap_room < ip_len + header_min)
+		return false;
+	/* TCP's data offset and flags, or UDP's length. Either length must lie between the fixed
+	 * header and what the datagram holds. */
+	uint32_t word = load_be32(walk->ip + ip_len + 4 + 8 * tcp), tcp_mask = 0 - tcp;
+	uint32_t offset_len = word >> 28 << 2;
+	uint32_t declared_len = tcp != 0 ? offset_len : word >> 16;
+	if (declared_len < header_min || declared_len > data_len)
+		return false;
+	uint32_t header_len = tcp != 0 ? offset_len : 8;
+	bool reversed = ip_len == 20 ? write_ip4_key(config, walk, protocol, packet)
+				     : write_ip6_key(config, walk, protocol, packet);
+	uint32_t flags = (packet->flags & BASE_PACKET_OPERATOR_BYPASS) |
+			 (ip_len == 20 ? BASE_PACKET_IP4 : BASE_PACKET_IP6) | BASE_PACKET_FLOW |
+			 BASE_PACKET_L4 | (uint32_t)reversed * BASE_PACKET_REVERSED;
+	store_offsets(packet, flags, (uint32_t)(walk->ip - packet->data), ip_len, header_len);
+	packet->payload_len = (uint16_t)(data_len - header_len);
+	packet->quote_offset = 0;
+	packet->protocol = protocol;
+	packet->tcp_flags = (uint8_t)(word >> 16 & tcp_mask);
+	return true;
+}
+
+static inline bool parse_fast_ip4(
+	const struct fast_config *config, const struct fast_walk *walk, struct base_packet *packet)
+{
+	uint64_t start = load64(walk->ip); /* version and length, ..., total length, id, fragment */
+	uint32_t total_len = __builtin_bswap32((uint32_t)start) & 0xffff;
+	if ((start & UINT64_C(0xff3f0000000000ff)) != 0x45 || total_len - 20 > walk->wire_room - 20)
+		return false;
+	return finish_fast(config, walk, 20, walk->ip[9], total_len - 20, packet);
+}
+
+static inline bool parse_fast_ip6(
+	const struct fast_config *config, const struct fast_walk *walk, struct base_packet *packet)
+{
+	if (walk->cap_room < 48) /* the header, and UDP's */
+		return false;
+	uint32_t word = load_be32(walk->ip + 4); /* payload length, next header, hop limit */
+	uint32_t payload_len = word >> 16;
+	if (walk->ip[0] >> 4 != 6 || payload_len > walk->wire_room - 40)
+		return false;
+	return finish_fast(config, walk, 40, (uint8_t)(word >> 8), payload_len, packet);
+}
+
+/*
+ * Ethernet with one tag at most, or bare IP; no options or extensions; TCP or UDP, captured at
+ * least to the end of the fixed header and right in every length. Anything else, right or wrong,
+ * returns false without a trace and takes the generic walk.
  */
 static inline bool parse_fast(const struct fast_config *config, struct base_packet *packet)
 {
-	struct fast_walk walk;
-	if (packet->link != BASE_LINK_ETHERNET || packet->cap_len < FAST_CAPTURED_MIN ||
-		packet->cap_len < packet->wire_len || packet->cap_len > BASE_PARSE_CAPTURED_MAX ||
-		!config->usable || !enter_ip(config, packet, &walk))
+	const uint8_t *data = packet->data;
+	uint32_t captured = packet->cap_len, wire = packet->wire_len;
+	wire = wire > captured ? wire : captured;
+	if (captured - FAST_IP_MIN >= config->captured_range)
 		return false;
-	bool tcp = walk.protocol == BASE_PROTOCOL_TCP;
-	uint32_t header_min = tcp ? 20 : 8;
-	if ((!tcp && walk.protocol != BASE_PROTOCOL_UDP) || walk.data_len < header_min)
+	struct fast_walk walk = { .zone = config->zone };
+	uint32_t l3 = 14;
+	uint16_t ethertype = load16(data + 12);
+	if (packet->link != BASE_LINK_ETHERNET) {
+		if (packet->link != BASE_LINK_RAW)
+			return false;
+		ethertype = data[0] >> 4 == 4 ? 0x0008 : 0xdd86; /* which checks the version */
+		l3 = 0;
+	} else if (ethertype == 0x0081) { /* as it reads on this side of the network */
+		ethertype = load16(data + 16);
+		l3 = 18;
+		if (config->zone_is_vlan)
+			walk.zone = base_parse_get16(data + 14) & 0xfff;
+	}
+	walk.ip = data + l3;
+	walk.cap_room = captured - l3;
+	walk.wire_room = wire - l3;
+	if (walk.cap_room < FAST_IP_MIN)
 		return false;
-	/* Either length must lie between the fixed header and what the datagram holds. */
-	const uint8_t *l4 = walk.l4;
-	uint32_t offset_len = (l4[12] >> 4) * 4u, udp_len = base_parse_get16(l4 + 4);
-	uint32_t declared_len = tcp ? offset_len : udp_len;
-	if (declared_len - header_min > walk.data_len - header_min)
-		return false;
-	uint32_t header_len = tcp ? offset_len : 8, l4_offset = (uint32_t)(l4 - packet->data);
-	bool reversed = (walk.flags & BASE_PACKET_IP4) != 0 ? write_ip4_key(config, &walk, packet)
-							    : write_ip6_key(config, &walk, packet);
-	packet->flags = (uint16_t)((packet->flags & BASE_PACKET_OPERATOR_BYPASS) | walk.flags |
-				   BASE_PACKET_FLOW | BASE_PACKET_L4 |
-				   (reversed ? BASE_PACKET_REVERSED : 0));
-	packet->l3_offset = (uint16_t)walk.l3;
-	packet->l4_offset = (uint16_t)l4_offset;
-	packet->payload_offset = (uint16_t)(l4_offset + header_len);
-	packet->payload_len = (uint16_t)(walk.data_len - header_len);
-	packet->quote_offset = 0;
-	packet->protocol = walk.protocol;
-	packet->tcp_flags = tcp ? l4[13] : 0;
-	return true;
+	if (BASE_LIKELY(ethertype == 0x0008))
+		return parse_fast_ip4(config, &walk, packet);
+	return ethertype == 0xdd86 && parse_fast_ip6(config, &walk, packet);
 }
 
 enum base_parse_result base_parse_packet(struct base_parser *parser, struct base_packet *packet)
@@ -376,6 +400,7 @@ enum base_parse_result base_parse_packet(struct base_parser *parser, struct base
 	if (BASE_LIKELY(parse_fast(&config, packet))) {
 		parser->stats.packets++;
 		parser->stats.flow_packets++;
+		parser->stats.snaplen_cut += packet->cap_len < packet->wire_len;
 		return BASE_PARSE_FLOW;
 	}
 	return base_parse_packet_generic(parser, packet);
@@ -384,7 +409,7 @@ enum base_parse_result base_parse_packet(struct base_parser *parser, struct base
 void base_parse_burst(struct base_parser *parser, struct base_burst *burst, bool single_runs)
 {
 	const struct fast_config config = fast_config_of(&parser->config);
-	unsigned int count = burst->count, fast = 0;
+	unsigned int count = burst->count, fast = 0, cut = 0;
 	for (unsigned int i = 0; i < count; i++) {
 		struct base_packet *packet = burst->packets[i];
 		if (i + PREFETCH_AHEAD < count) {
@@ -394,12 +419,15 @@ void base_parse_burst(struct base_parser *parser, struct base_burst *burst, bool
 		}
 		if (BASE_UNLIKELY(packet->drop_reason != BASE_DROP_NONE))
 			continue;
-		if (BASE_LIKELY(parse_fast(&config, packet)))
+		if (BASE_LIKELY(parse_fast(&config, packet))) {
 			fast++;
-		else if (base_parse_packet_generic(parser, packet) == BASE_PARSE_MALFORMED)
+			cut += packet->cap_len < packet->wire_len;
+		} else if (base_parse_packet_generic(parser, packet) == BASE_PARSE_MALFORMED) {
 			burst->drop_count++;
+		}
 	}
 	parser->stats.packets += fast;
 	parser->stats.flow_packets += fast;
+	parser->stats.snaplen_cut += cut;
 	base_burst_mark_runs(burst, single_runs);
 }

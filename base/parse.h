@@ -26,8 +26,8 @@
  * sent in fragments is keyed by its outer header even when inner keys are asked for, because only
  * the first fragment shows the inner one.
  *
- * Threads: one base_parser per worker (it owns the fragment cache). Cost: plain TCP or UDP
- * over Ethernet about 40 cycles with its hash, from cache; the generic walk about 150.
+ * Threads: one base_parser per worker (it owns the fragment cache). Cost: TCP or UDP over Ethernet
+ * or bare IP, cut or not, about 40 cycles with its hash, from cache; the generic walk about 150.
  */
 #pragma once
 

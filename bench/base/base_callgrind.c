@@ -2,7 +2,7 @@
 /* One fixed job per kind, for scripts/callgrind_budgets.py: the instruction count of the named
  * function, divided by the number printed, is held against a budget.
  *
- * Usage: base_callgrind udp|tcp|vlan|ip6|generic|hash|siphash|remap */
+ * Usage: base_callgrind udp|tcp|vlan|ip6|rawcut|generic|hash|siphash|remap */
 #include "base/base.h"
 #include "tests/support/packets.h"
 
@@ -12,7 +12,8 @@ enum { PACKETS = 64, ROUNDS = 50 };
 
 static struct packets_spec spec_of(const char *kind, uint32_t i)
 {
-	uint8_t protocol = strcmp(kind, "tcp") == 0 ? BASE_PROTOCOL_TCP : BASE_PROTOCOL_UDP;
+	bool rawcut = strcmp(kind, "rawcut") == 0, tcp = rawcut || strcmp(kind, "tcp") == 0;
+	uint8_t protocol = tcp ? BASE_PROTOCOL_TCP : BASE_PROTOCOL_UDP;
 	uint16_t port = (uint16_t)(1000 + i * 13);
 	struct packets_spec spec = packets_ip4(protocol, 0x0a000000 + i * 77, port, 0x0a000900, 80);
 	if (strcmp(kind, "ip6") == 0)
@@ -21,6 +22,8 @@ static struct packets_spec spec_of(const char *kind, uint32_t i)
 		spec.tags_count = 1;
 		spec.tags[0] = (struct packets_tag){ 0x8100, 5 };
 	}
+	if (rawcut)
+		spec.link = BASE_LINK_RAW;
 	if (strcmp(kind, "generic") == 0)
 		spec.ip_options_len = 4;
 	spec.payload_len = 86;
@@ -64,6 +67,8 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < PACKETS; i++) {
 		struct packets_spec spec = spec_of(kind, i);
 		burst.packets[i] = packets_pool_build(&pool, i, &spec, 0);
+		if (strcmp(kind, "rawcut") == 0)
+			burst.packets[i]->cap_len = 64;
 	}
 	parse_rounds(&config, &burst);
 	if (strcmp(kind, "siphash") == 0)

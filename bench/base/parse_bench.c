@@ -8,12 +8,17 @@
 
 enum { BURST = 64, ROUNDS = 20000 };
 
+static bool is_tcp(const char *kind)
+{
+	return strcmp(kind, "tcp") == 0 || strcmp(kind, "cut") == 0 || strcmp(kind, "rawcut") == 0;
+}
+
 static void fill(struct packets_pool *pool, struct base_burst *burst, const char *kind)
 {
 	packets_pool_init(pool, BURST);
 	burst->count = BURST;
 	for (uint32_t i = 0; i < BURST; i++) {
-		uint8_t protocol = strcmp(kind, "tcp") == 0 ? BASE_PROTOCOL_TCP : BASE_PROTOCOL_UDP;
+		uint8_t protocol = is_tcp(kind) ? BASE_PROTOCOL_TCP : BASE_PROTOCOL_UDP;
 		struct packets_spec spec = packets_ip4(
 			protocol, 0x0a000000 + i * 77, (uint16_t)(1000 + i), 0x0b000001, 80);
 		if (strcmp(kind, "ip6") == 0)
@@ -23,7 +28,11 @@ static void fill(struct packets_pool *pool, struct base_burst *burst, const char
 			spec.tags[0] = (struct packets_tag){ 0x8100, 5 };
 		}
 		spec.payload_len = 128 - 42;
+		if (strncmp(kind, "raw", 3) == 0)
+			spec.link = BASE_LINK_RAW;
 		burst->packets[i] = packets_pool_build(pool, i, &spec, 0);
+		if (strcmp(kind, "cut") == 0 || strcmp(kind, "rawcut") == 0)
+			burst->packets[i]->cap_len = 64;
 	}
 }
 
@@ -45,8 +54,46 @@ static void bench_parse(const char *kind, enum base_hash_kind hash)
 		uint64_t cycles = base_cycles() - start;
 		best = cycles < best ? cycles : best;
 	}
-	printf("parse %-5s %-8s %6.1f cycles/packet\n", kind,
+	printf("parse %-6s %-8s %6.1f cycles/packet\n", kind,
 		hash == BASE_HASH_CRC32C ? "crc32c" : "siphash", (double)best / BURST);
+	packets_pool_release(&pool);
+	base_parser_destroy(parser);
+}
+
+/* Protocols and directions in no order that a predictor could learn: many bursts in turn. */
+static void bench_parse_mixed(void)
+{
+	enum { BURSTS = 64 };
+	static struct base_burst bursts[BURSTS];
+	struct packets_pool pool;
+	struct base_parser *parser;
+	struct base_parse_config config;
+	struct base_rng rng;
+	uint64_t best[BURSTS], sum = 0;
+	base_parse_config_defaults(&config);
+	BASE_ASSERT(base_parser_create(&parser, &config) == 0);
+	packets_pool_init(&pool, BURSTS * BURST);
+	base_rng_seed(&rng, 1);
+	for (uint32_t i = 0; i < BURSTS * BURST; i++) {
+		uint64_t random = base_rng_u64(&rng);
+		struct packets_spec spec =
+			packets_ip4((random & 1) != 0 ? BASE_PROTOCOL_TCP : BASE_PROTOCOL_UDP,
+				(uint32_t)(random >> 32), 1000, 0x80000000, 80);
+		spec.payload_len = 22;
+		bursts[i / BURST].packets[i % BURST] = packets_pool_build(&pool, i, &spec, 0);
+		bursts[i / BURST].count = BURST;
+		best[i / BURST] = UINT64_MAX;
+	}
+	for (int round = 0; round < ROUNDS; round++) {
+		uint64_t start = base_cycles();
+		base_parse_burst(parser, &bursts[round % BURSTS], false);
+		uint64_t cycles = base_cycles() - start;
+		best[round % BURSTS] =
+			cycles < best[round % BURSTS] ? cycles : best[round % BURSTS];
+	}
+	for (int i = 0; i < BURSTS; i++)
+		sum += best[i];
+	printf("parse mixed  crc32c   %6.1f cycles/packet\n", (double)sum / (BURST * BURSTS));
 	packets_pool_release(&pool);
 	base_parser_destroy(parser);
 }
@@ -102,6 +149,10 @@ int main(void)
 	bench_parse("tcp", BASE_HASH_CRC32C);
 	bench_parse("vlan", BASE_HASH_CRC32C);
 	bench_parse("ip6", BASE_HASH_CRC32C);
+	bench_parse("cut", BASE_HASH_CRC32C);
+	bench_parse("raw", BASE_HASH_CRC32C);
+	bench_parse("rawcut", BASE_HASH_CRC32C);
+	bench_parse_mixed();
 	bench_parse("udp", BASE_HASH_SIPHASH);
 	bench_remap();
 	bench_hash(BASE_HASH_CRC32C);

@@ -38,6 +38,11 @@ def kinds():
     yield "tcp6", CHECKSUMS | SIPHASH, records([e / ip6 / tcp / data, e / ip6 / udp / data])
     yield "sctp_gre_esp", 0, records(
         [e / ip / SCTP(sport=1, dport=2), e / ip / GRE() / inner, e / IP(proto=50) / data])
+    cut = [Raw(bytes(packet / data)[:size]) for packet, size in
+           ((ip / tcp, 40), (ip / udp, 28), (ip6 / tcp, 64), (ip6 / udp, 48), (ip / tcp, 33))]
+    yield "raw_cut", 0, records(cut, RAW, 5)
+    yield "ethernet_cut", SIPHASH, records([e / packet for packet in cut[:2]], ETHERNET, 5)
+    yield "short_udp", 0, records([e / ip / udp, e / Dot1Q(vlan=5) / ip / udp])
     yield "tags", VLAN_ZONE, records(
         [e / Dot1Q(vlan=5) / ip / tcp, e / Dot1AD(vlan=1) / Dot1Q(vlan=2) / ip6 / udp,
          e / Dot1Q(type=0x8847) / Raw(struct.pack(">I", 16 << 12 | 1 << 8 | 64)) / ip / tcp])

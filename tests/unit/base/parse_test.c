@@ -231,6 +231,57 @@ static void snaplen_cut_packet_is_keyed_while_its_ports_are_there(void **)
 	parse_fixture_close(&f);
 }
 
+/* Every length a capture can be cut to: the fixture compares with the generic walk. */
+static void check_every_cut(struct parse_fixture *f, const struct packets_spec *spec)
+{
+	uint8_t frame[2048];
+	size_t len = packets_build(frame, sizeof(frame), spec);
+	size_t headers = packets_l3_offset(spec) + (spec->family == 6 ? 40 : 20) +
+			 (spec->protocol == BASE_PROTOCOL_TCP ? 20 : 8);
+	struct base_flow_key key = parse_fixture_flow(f, spec)->key;
+	for (size_t cap_len = 0; cap_len <= len; cap_len++) {
+		struct base_packet *packet =
+			parse_fixture_frame(f, spec->link, frame, cap_len, len);
+		if (cap_len < headers) {
+			assert_int_equal(packet->flags & BASE_PACKET_L4, 0);
+			continue;
+		}
+		assert_int_equal(f->result, BASE_PARSE_FLOW);
+		assert_true((packet->flags & BASE_PACKET_L4) != 0);
+		assert_memory_equal(&packet->key, &key, sizeof(key));
+		assert_int_equal(packet->payload_len, spec->payload_len);
+		/* A datagram that claims more than was on the wire, cut or not. */
+		if (spec->frame_min == 0)
+			parse_fixture_frame(f, spec->link, frame, cap_len,
+				cap_len < len - 1 ? len - 1 : cap_len);
+	}
+}
+
+static void cut_bare_and_short_packets_are_parsed_like_whole_ones(void **)
+{
+	static const uint8_t options[12] = { 1, 1, 8, 10 };
+	struct parse_fixture f;
+	parse_fixture_open(&f);
+	for (unsigned int kind = 0; kind < 64; kind++) {
+		uint8_t protocol = (kind & 1) != 0 ? BASE_PROTOCOL_TCP : BASE_PROTOCOL_UDP;
+		struct packets_spec spec = (kind & 2) != 0 ? packets_ip6(protocol, 9, 4000, 8, 53)
+							   : packets_ip4(protocol, 9, 4000, 8, 53);
+		spec.payload_len = (kind & 4) != 0 ? 30 : 0;
+		spec.link = (kind & 8) != 0 ? BASE_LINK_RAW : BASE_LINK_ETHERNET;
+		spec.tags_count = (kind & 24) == 16;
+		spec.tags[0] = (struct packets_tag){ 0x8100, 7 };
+		spec.tcp_flags = BASE_TCP_ACK | BASE_TCP_PSH;
+		if ((kind & 33) == 33) {
+			spec.tcp_options = options;
+			spec.tcp_options_len = sizeof(options);
+		}
+		spec.frame_min = (kind & 41) == 32 ? 60 : 0;
+		check_every_cut(&f, &spec);
+	}
+	assert_true(parse_fixture_stats(&f).snaplen_cut > 1000);
+	parse_fixture_close(&f);
+}
+
 static void total_length_zero_means_up_to_the_wire(void **)
 {
 	uint8_t frame[2048];
@@ -347,6 +398,7 @@ static void burst_counts_refusals_and_finds_runs(void **)
 	burst.packets[3] = packets_pool_build(&pool, 3, &there, 0);
 	burst.packets[4] = packets_pool_build(&pool, 4, &other, 0);
 	burst.packets[5] = packets_pool_build(&pool, 5, &other, 0);
+	burst.packets[4]->wire_len++;                              /* cut by the capture */
 	burst.packets[5]->drop_reason = BASE_DROP_SOURCE_OVERSIZE; /* refused before */
 	burst.drop_count = 1;
 	base_parse_burst(f.parser, &burst, false);
@@ -359,6 +411,7 @@ static void burst_counts_refusals_and_finds_runs(void **)
 	assert_int_equal(stats.packets, 5);
 	assert_int_equal(stats.flow_packets, 4);
 	assert_int_equal(stats.refused_packets, 1);
+	assert_int_equal(stats.snaplen_cut, 1);
 	packets_pool_release(&pool);
 	parse_fixture_close(&f);
 }
@@ -392,6 +445,7 @@ int main(void)
 		cmocka_unit_test(mobility_header_alone_is_what_the_packet_carries),
 		cmocka_unit_test(unknown_next_header_ends_the_walk_without_ports),
 		cmocka_unit_test(snaplen_cut_packet_is_keyed_while_its_ports_are_there),
+		cmocka_unit_test(cut_bare_and_short_packets_are_parsed_like_whole_ones),
 		cmocka_unit_test(total_length_zero_means_up_to_the_wire),
 		cmocka_unit_test(bad_checksums_pass_and_are_counted_only_when_asked),
 		cmocka_unit_test(right_checksums_of_every_protocol_verify),
