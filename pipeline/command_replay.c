@@ -107,16 +107,21 @@ static void plan(struct comparison *comparison, const struct options *options)
 	}
 }
 
-/* The reframer's runs come first: the first run sizes DPDK's memory for the process, and the
- * baseline needs least. Stops at the first run without results. */
+/* One run to warm up, thrown away: the first run in a process pays for memory that the later ones
+ * find mapped, and sizes DPDK's memory, of which the reframer needs most. Then the runs in order;
+ * stops at the first without results. */
 static enum pipeline_exit execute(
 	struct command *command, struct options *options, struct comparison *comparison)
 {
 	enum pipeline_exit worst = PIPELINE_EXIT_OK;
-	for (size_t i = 1; i <= comparison->count; i++) {
-		size_t at = i % comparison->count;
-		enum pipeline_exit code =
-			run(command, options, &comparison->configs[at], &comparison->results[at]);
+	struct pipeline_config warm_up = comparison->configs[1];
+	warm_up.repeats = 1;
+	enum pipeline_exit code = run(command, options, &warm_up, &comparison->results[1]);
+	if (!has_results(code) || code == PIPELINE_EXIT_INTERRUPTED)
+		return code;
+	memset(&comparison->results[1], 0, sizeof(comparison->results[1]));
+	for (size_t i = 0; i < comparison->count; i++) {
+		code = run(command, options, &comparison->configs[i], &comparison->results[i]);
 		if (!has_results(code) || code == PIPELINE_EXIT_INTERRUPTED)
 			return code;
 		if (worst != PIPELINE_EXIT_BOOKS && code != PIPELINE_EXIT_OK)

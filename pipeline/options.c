@@ -73,6 +73,8 @@ int options_create(struct options **out, enum options_command command)
 	options->command = command;
 	options->compare_ablations = (1u << OPTIONS_ABLATIONS_COUNT) - 1;
 	pipeline_config_defaults(&options->config);
+	if (command == OPTIONS_COMPARE)
+		options->config.repeats = OPTIONS_COMPARE_REPEATS;
 	traces_info_options_defaults(&options->info);
 	traces_synth_options_defaults(&options->synth);
 	*out = options;

@@ -33,7 +33,10 @@ enum options_command {
 	OPTIONS_COMMANDS_COUNT
 };
 
-enum { OPTIONS_ABLATIONS_COUNT = 4 };
+enum {
+	OPTIONS_ABLATIONS_COUNT = 4,
+	OPTIONS_COMPARE_REPEATS = 3, /* a comparison wants its spread */
+};
 
 /* What a command was asked to do. Strings live as long as the options. */
 struct options {

@@ -232,8 +232,10 @@ static void comparison_row(const char *name, const struct pipeline_config *confi
 	const struct pipeline_cost *cost = &result->cost;
 	const struct base_histogram *hold = &result->hold;
 	char p50[TEXT_SIZE] = "-", p99[TEXT_SIZE] = "-", max[TEXT_SIZE] = "-";
-	char reframer[TEXT_SIZE] = "-";
+	char reframer[TEXT_SIZE] = "-", spread[TEXT_SIZE] = "-";
 	double chain = 0;
+	if (cost->repeats > 1)
+		snprintf(spread, sizeof(spread), "%.0f %%", 100 * cost->spread);
 	if (config->reframer_enabled) {
 		short_time(base_histogram_quantile(hold, 0.5), p50);
 		short_time(base_histogram_quantile(hold, 0.99), p99);
@@ -253,7 +255,7 @@ static void comparison_row(const char *name, const struct pipeline_config *confi
 		fprintf(stream, " %6.2f", cost->packets_per_s / baseline->cost.packets_per_s);
 	else
 		fprintf(stream, " %6s", "-");
-	fprintf(stream, "  %s\n",
+	fprintf(stream, " %7s  %s\n", spread,
 		!result->books.balanced                 ? "NOT BALANCED"
 		: result->books.reorder_violations != 0 ? "REORDERED"
 							: "balanced");
@@ -270,9 +272,9 @@ void pipeline_comparison_print(const char *const *names, const struct pipeline_c
 		configs[0].workers, configs[0].burst, configs[0].repeats);
 	fprintf(stream, "\n%-13s %6s %26s %7s %6s %6s %8s %9s %7s %6s %7s %6s\n", "", "",
 		"-------- held for --------", "cycles", "", "", "", "", "", "", "", "vs");
-	fprintf(stream, "%-13s %6s %8s %8s %8s %7s %6s %6s %8s %9s %7s %6s %7s %6s  %s\n", "run",
-		"SLF", "p50", "p99", "max", "/packet", "source", "parse", "reframer", "conntrack",
-		"chain", "sink", "Mpps", "first", "books");
+	fprintf(stream, "%-13s %6s %8s %8s %8s %7s %6s %6s %8s %9s %7s %6s %7s %6s %7s  %s\n",
+		"run", "SLF", "p50", "p99", "max", "/packet", "source", "parse", "reframer",
+		"conntrack", "chain", "sink", "Mpps", "first", "spread", "books");
 	for (size_t i = 0; i < count; i++)
 		comparison_row(names[i], &configs[i], &results[i], &results[0], stream);
 }
