@@ -22,7 +22,6 @@ struct cursor {
 	uint64_t position; /* in the schedule */
 	uint64_t pass;
 	uint64_t offset_ns; /* pass * period + copy * shift */
-	uint64_t seq_base;  /* (pass * overlay + copy) * packets */
 	uint32_t copy;
 };
 
@@ -37,6 +36,7 @@ struct source_trace {
 	uint32_t overlay;
 	bool loop_shift, pad;
 	uint64_t shift_ns;
+	uint64_t seq; /* of the next packet: copies interleave, so it counts across them */
 	struct packet_ring ring;
 	struct base_parser *parser; /* finds headers for the address remap */
 	uint32_t cursors_count;     /* still playing */
@@ -72,8 +72,6 @@ static void cursor_anchor(const struct source_trace *source, struct cursor *curs
 {
 	cursor->offset_ns =
 		cursor->pass * source->schedule->period_ns + cursor->copy * source->shift_ns;
-	cursor->seq_base =
-		(cursor->pass * source->overlay + cursor->copy) * source->schedule->packets;
 	cursor->position = 0;
 	cursor->time_ns = source->entries[0].time_ns + cursor->offset_ns;
 }
@@ -131,7 +129,8 @@ static void pad_to_wire(struct source_trace *source, struct base_packet *packet)
 static inline void prefetch_ahead(const struct source_trace *source, uint64_t position)
 {
 	if (BASE_LIKELY(position + 2 * PREFETCH_AHEAD < source->entries_count))
-		BASE_PREFETCH(&source->records[source->entries[position + 2 * PREFETCH_AHEAD].record]);
+		BASE_PREFETCH(
+			&source->records[source->entries[position + 2 * PREFETCH_AHEAD].record]);
 	if (BASE_LIKELY(position + PREFETCH_AHEAD < source->entries_count)) {
 		const uint8_t *frame =
 			source->bytes +
@@ -176,7 +175,7 @@ static void emit(struct source_trace *source, struct base_packet *packet)
 		if (source->pad && cap_len != 0)
 			packet->cap_len = cap_len;
 	}
-	packet->seq = cursor->seq_base + entry->record;
+	packet->seq = source->seq++;
 	if (BASE_UNLIKELY(entry->flags & SCHEDULE_BYPASS))
 		packet->flags = BASE_PACKET_OPERATOR_BYPASS;
 }
