@@ -194,7 +194,7 @@ struct fast_config {
 	struct base_hash_config hash;
 	uint32_t zone;
 	bool zone_is_vlan;
-	/* FAST_IP_MIN and as many lengths above it; 0 when only the generic walk does what is asked */
+	/* FAST_IP_MIN and as many lengths above it; 0: only the generic walk does what is asked */
 	uint32_t captured_range;
 };
 
