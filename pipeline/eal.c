@@ -85,7 +85,7 @@ static int start(size_t need_bytes, bool huge, const char *const *devices, size_
 	arguments[count++] = "sheaf";
 	arguments[count++] = lcores;
 	arguments[count++] = "--no-telemetry";
-	arguments[count++] = "--log-level=error";
+	arguments[count++] = "--log-level=critical";
 	if (huge) {
 		arguments[count++] = "--in-memory";
 	} else { /* 22.11 refuses --no-huge with --in-memory */
@@ -114,7 +114,7 @@ int pipeline_eal_start(size_t need_bytes, bool no_huge, const char *const *devic
 		return 0;
 	}
 	bool take_huge = !no_huge && pipeline_eal_huge_bytes_free() >= need_bytes;
-	rte_log_set_global_level(RTE_LOG_ERR);
+	rte_log_set_global_level(RTE_LOG_CRIT);
 	if (start(need_bytes, take_huge, devices, devices_count) >= 0) {
 		*huge = take_huge;
 		return 0;

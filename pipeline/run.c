@@ -7,6 +7,7 @@
 #include <rte_lcore.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -30,6 +31,8 @@ struct run {
 	struct worker *workers;
 	struct collect_sample *samples;
 	pthread_barrier_t barrier;
+	pthread_mutex_t gate; /* closed while threads are started */
+	bool abandoned;       /* not all could be started; gate protects it */
 };
 
 struct thread_argument {
@@ -169,6 +172,11 @@ static void *worker_thread(void *context)
 	struct worker *worker = argument->worker;
 	struct worker_shared *shared = worker->shared;
 	pin(worker->index);
+	pthread_mutex_lock(&argument->run->gate);
+	bool abandoned = argument->run->abandoned;
+	pthread_mutex_unlock(&argument->run->gate);
+	if (abandoned)
+		return NULL;
 	(void)rte_thread_register(); /* without an id only per-thread caches are missing */
 	if (worker_setup(worker) != 0)
 		atomic_store(&shared->failed, true);
@@ -185,9 +193,8 @@ static void *worker_thread(void *context)
 	return NULL;
 }
 
-/* Show progress until all have finished; joins them. */
-static void wait_for_workers(struct run *run, const pthread_t *threads,
-	struct thread_argument *arguments, uint32_t count)
+/* Show progress until all have finished. */
+static void wait_for_workers(struct run *run, struct thread_argument *arguments, uint32_t count)
 {
 	const struct timespec tick = { .tv_nsec = 20000000 };
 	const struct pipeline_config *config = &run->config;
@@ -208,8 +215,6 @@ static void wait_for_workers(struct run *run, const pthread_t *threads,
 			run->progress(run->progress_context, "replaying", done, total);
 		nanosleep(&tick, NULL);
 	}
-	for (uint32_t i = 0; i < count; i++)
-		pthread_join(threads[i], NULL);
 }
 
 static int start_threads(struct run *run)
@@ -220,17 +225,27 @@ static int start_threads(struct run *run)
 	int error = pthread_barrier_init(&run->barrier, NULL, count);
 	if (error != 0)
 		return -error;
-	for (uint32_t i = 0; i < count; i++) {
-		arguments[i].run = run;
-		arguments[i].worker = &run->workers[i];
-		atomic_init(&arguments[i].finished, false);
-		error = pthread_create(&threads[i], NULL, worker_thread, &arguments[i]);
-		if (error != 0) /* the others wait at the barrier: nothing can be undone */
-			abort();
+	/* Nobody may reach the barrier before it is sure that all will. */
+	uint32_t started = 0;
+	pthread_mutex_lock(&run->gate);
+	while (started < count && error == 0) {
+		arguments[started].run = run;
+		arguments[started].worker = &run->workers[started];
+		atomic_init(&arguments[started].finished, false);
+		error = pthread_create(&threads[started], NULL, worker_thread, &arguments[started]);
+		started += error == 0;
 	}
-	wait_for_workers(run, threads, arguments, count);
+	run->abandoned = error != 0;
+	pthread_mutex_unlock(&run->gate);
+	if (error == 0)
+		wait_for_workers(run, arguments, count);
+	for (uint32_t i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
 	pthread_barrier_destroy(&run->barrier);
-	return 0;
+	if (error != 0)
+		snprintf(run->result->message, sizeof(run->result->message),
+			"cannot start worker thread %u: %s", started, strerror(error));
+	return -error;
 }
 
 static enum pipeline_exit judge_workers(struct run *run)
@@ -253,14 +268,18 @@ static enum pipeline_exit run_once(struct run *run, uint32_t repeat)
 	const struct pipeline_config *config = &run->config;
 	size_t size = config->workers * sizeof(struct worker);
 	run->workers = aligned_alloc(BASE_CACHE_LINE, size);
-	if (run->workers == NULL)
+	if (run->workers == NULL) {
+		snprintf(run->result->message, sizeof(run->result->message), "out of memory");
 		return PIPELINE_EXIT_RUN;
+	}
 	memset(run->workers, 0, size);
 	for (uint32_t i = 0; i < config->workers; i++) {
 		run->workers[i].shared = &run->shared;
 		run->workers[i].index = i;
 	}
 	int error = start_threads(run);
+	if (error != 0)
+		atomic_store(&run->shared.failed, true); /* the workers have nothing to collect */
 	enum pipeline_exit exit = error == 0 ? judge_workers(run) : PIPELINE_EXIT_RUN;
 	collect_reset(run->result);
 	for (uint32_t i = 0; i < config->workers; i++) {
@@ -284,8 +303,11 @@ static enum pipeline_exit run_repeats(struct run *run)
 	uint32_t repeat = 0;
 	while (repeat < run->config.repeats && !result->interrupted) {
 		enum pipeline_exit exit = run_once(run, repeat);
-		if (exit != PIPELINE_EXIT_OK)
+		if (exit != PIPELINE_EXIT_OK) {
+			if (run->config.sink == PIPELINE_SINK_FILE)
+				sink_file_discard_parts(&run->config);
 			return exit;
+		}
 		uint64_t this_one = collect_fingerprint(result);
 		if (repeat != 0 && this_one != fingerprint && !result->interrupted &&
 			run->config.clock == PIPELINE_CLOCK_VIRTUAL)
@@ -298,6 +320,20 @@ static enum pipeline_exit run_repeats(struct run *run)
 		sink_file_join(&run->config, result->message) != 0)
 		return PIPELINE_EXIT_RUN;
 	return PIPELINE_EXIT_OK;
+}
+
+static void tell_damage(struct run *run)
+{
+	const struct traces_load_report *load = &run->result->load;
+	const struct traces_damage *first = &load->damages[0];
+	const char *path =
+		first->file < run->config.paths_count ? run->config.paths[first->file] : "?";
+	int used = snprintf(run->result->message, sizeof(run->result->message),
+		"%.300s: damaged at packet %" PRIu64 ", byte %" PRIu64 ": %s", path, first->packet,
+		first->offset, first->reason);
+	if (load->damages_count > 1)
+		snprintf(run->result->message + used, sizeof(run->result->message) - (size_t)used,
+			", and %" PRIu64 " more", load->damages_count - 1);
 }
 
 static enum pipeline_exit judge(struct run *run)
@@ -314,8 +350,12 @@ static enum pipeline_exit judge(struct run *run)
 		snprintf(result->message, sizeof(result->message), "%s (a bug in sheaf)", wrong);
 		return PIPELINE_EXIT_BOOKS;
 	}
-	if (result->interrupted)
+	if (result->load.damages_count != 0)
+		tell_damage(run);
+	if (result->interrupted) {
+		snprintf(result->message, sizeof(result->message), "interrupted");
 		return PIPELINE_EXIT_INTERRUPTED;
+	}
 	return result->load.damages_count != 0 ? PIPELINE_EXIT_DAMAGED : PIPELINE_EXIT_OK;
 }
 
@@ -374,6 +414,7 @@ enum pipeline_exit pipeline_run(const struct pipeline_config *config,
 		run->stop = stop;
 		run->progress = progress;
 		run->progress_context = progress_context;
+		pthread_mutex_init(&run->gate, NULL);
 		run->samples = samples;
 		fill_in(run);
 		exit = execute(run);
@@ -381,6 +422,7 @@ enum pipeline_exit pipeline_run(const struct pipeline_config *config,
 		port_stop(&run->sink_port);
 		schedule_destroy(&run->schedule);
 		traces_trace_destroy(run->trace);
+		pthread_mutex_destroy(&run->gate);
 	} else {
 		snprintf(result->message, sizeof(result->message), "out of memory");
 	}

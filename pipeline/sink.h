@@ -30,7 +30,10 @@ int sink_null_create(struct sink **out); /* -ENOMEM */
  * link type, `link`; packets with another are dropped by name.
  */
 int sink_file_create(struct sink **out, const struct pipeline_config *config, unsigned int worker,
-	uint64_t epoch_ns, enum base_link link);
+	uint64_t epoch_ns, enum base_link link, char *message);
+/* Merge the parts into the file. The parts are gone afterwards, on error too. */
 int sink_file_join(const struct pipeline_config *config, char *message);
+/* After a run that failed. Nothing to do for one worker, which writes no parts. */
+void sink_file_discard_parts(const struct pipeline_config *config);
 
 int sink_port_create(struct sink **out, uint16_t port, uint16_t queue); /* -ENOMEM */

@@ -13,10 +13,11 @@ struct sink_file {
 	struct traces_writer *writer;
 	uint64_t epoch_ns;
 	double speed;
-	bool released; /* packets carry a release time (reframer on) */
-	bool one_link; /* the format takes one link type only ... */
-	uint8_t link;  /* ... this one */
-	int error;     /* of the first failed write */
+	const char *path; /* final name, for messages */
+	bool released;    /* packets carry a release time (reframer on) */
+	bool one_link;    /* the format takes one link type only ... */
+	uint8_t link;     /* ... this one */
+	int error;        /* of the first failed write */
 };
 
 static void part_path(const struct pipeline_config *config, unsigned int worker, char *path)
@@ -24,7 +25,8 @@ static void part_path(const struct pipeline_config *config, unsigned int worker,
 	if (config->workers == 1)
 		snprintf(path, PART_PATH_SIZE, "%s", config->sink_path);
 	else
-		snprintf(path, PART_PATH_SIZE, "%s.part%u", config->sink_path, worker);
+		snprintf(path, PART_PATH_SIZE, "%s.%ld.part%u", config->sink_path, (long)getpid(),
+			worker);
 }
 
 static uint64_t stamp_ns(const struct sink_file *sink, const struct base_packet *packet)
@@ -66,22 +68,22 @@ static int file_finish(struct sink *base, char *message)
 	if (sink->error != 0)
 		error = sink->error;
 	if (error != 0)
-		snprintf(message, PIPELINE_MESSAGE_SIZE, "sink: %s", strerror(-error));
+		snprintf(message, PIPELINE_MESSAGE_SIZE, "sink: %.400s: %s", sink->path,
+			strerror(-error));
 	return error;
 }
 
 static void file_destroy(struct sink *base)
 {
 	struct sink_file *sink = (struct sink_file *)base;
-	if (sink->writer != NULL)
-		(void)traces_writer_close(sink->writer);
+	traces_writer_abandon(sink->writer);
 	free(sink);
 }
 
 static const struct sink_ops file_ops = { file_send, file_finish, file_destroy };
 
 int sink_file_create(struct sink **out, const struct pipeline_config *config, unsigned int worker,
-	uint64_t epoch_ns, enum base_link link)
+	uint64_t epoch_ns, enum base_link link, char *message)
 {
 	char path[PART_PATH_SIZE];
 	struct sink_file *sink = calloc(1, sizeof(*sink));
@@ -93,12 +95,15 @@ int sink_file_create(struct sink **out, const struct pipeline_config *config, un
 		config->workers == 1 ? config->sink_format : TRACES_FORMAT_PCAPNG;
 	int error = traces_writer_create(&sink->writer, path, format, 0);
 	if (error != 0) {
+		snprintf(message, PIPELINE_MESSAGE_SIZE, "sink: %.400s: %s", config->sink_path,
+			strerror(-error));
 		free(sink);
 		return error;
 	}
 	sink->sink.ops = &file_ops;
 	sink->epoch_ns = epoch_ns;
 	sink->speed = config->speed;
+	sink->path = config->sink_path;
 	sink->released = config->reframer_enabled;
 	sink->one_link = config->sink_format != TRACES_FORMAT_PCAPNG;
 	sink->link = (uint8_t)link;
@@ -113,12 +118,22 @@ static int copy_all(const struct traces_trace *trace, const struct pipeline_conf
 	const struct traces_record *records = traces_trace_records(trace, &count);
 	const uint8_t *bytes = traces_trace_bytes(trace);
 	int error = traces_writer_create(&writer, config->sink_path, config->sink_format, 0);
+	if (error != 0)
+		return error;
 	for (size_t i = 0; i < count && error == 0; i++)
 		error = traces_writer_write(writer, records[i].time_ns, records[i].link,
 			bytes + records[i].offset, records[i].cap_len, records[i].wire_len);
-	if (error != 0)
-		return error;
-	return traces_writer_close(writer);
+	int closed = traces_writer_close(writer);
+	return error != 0 ? error : closed;
+}
+
+void sink_file_discard_parts(const struct pipeline_config *config)
+{
+	char path[PART_PATH_SIZE];
+	for (unsigned int i = 0; i < config->workers && config->workers > 1; i++) {
+		part_path(config, i, path);
+		(void)unlink(path);
+	}
 }
 
 int sink_file_join(const struct pipeline_config *config, char *message)
@@ -128,8 +143,10 @@ int sink_file_join(const struct pipeline_config *config, char *message)
 	struct traces_trace *trace;
 	struct traces_load_options options;
 	struct traces_load_report *report = calloc(1, sizeof(*report));
-	if (report == NULL)
+	if (report == NULL) {
+		sink_file_discard_parts(config);
 		return -ENOMEM;
+	}
 	for (unsigned int i = 0; i < config->workers; i++) {
 		part_path(config, i, paths[i]);
 		names[i] = paths[i];
@@ -142,10 +159,9 @@ int sink_file_join(const struct pipeline_config *config, char *message)
 		traces_trace_destroy(trace);
 	}
 	if (error != 0)
-		snprintf(message, PIPELINE_MESSAGE_SIZE, "sink: joining parts: %s",
-			strerror(-error));
-	for (unsigned int i = 0; i < config->workers && error == 0; i++)
-		(void)unlink(paths[i]);
+		snprintf(message, PIPELINE_MESSAGE_SIZE, "sink: %.400s: joining parts: %s",
+			config->sink_path, strerror(-error));
+	sink_file_discard_parts(config);
 	free(report);
 	return error;
 }

@@ -54,8 +54,8 @@ static int setup_sink(struct worker *worker)
 			link = records[0].link;
 	}
 	if (config->sink == PIPELINE_SINK_FILE)
-		error = sink_file_create(
-			&worker->sink, config, worker->index, shared->schedule->epoch_ns, link);
+		error = sink_file_create(&worker->sink, config, worker->index,
+			shared->schedule->epoch_ns, link, worker->message);
 	else if (config->sink == PIPELINE_SINK_PORT)
 		error = sink_port_create(
 			&worker->sink, shared->sink_port->id, (uint16_t)worker->index);
@@ -75,6 +75,7 @@ static int setup_reframer(struct worker *worker)
 			(uint64_t)((double)reframer.delay_ns[i] * config->speed + 0.5);
 	reframer.arena = worker->arena;
 	reframer.salt = config->parse.hash.salt[1];
+	reframer.prefetch = !(config->ablations & PIPELINE_ABLATE_PREFETCH);
 	int error = reframer_create(&worker->reframer, &reframer);
 	return error == 0 ? 0 : failed(worker, "reframer", error);
 }

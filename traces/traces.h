@@ -201,5 +201,7 @@ int traces_writer_write(struct traces_writer *writer, uint64_t time_ns, enum bas
 	const uint8_t *frame, uint32_t cap_len, uint32_t wire_len);
 /* Flush, sync to the final name and free; the error of any earlier write is reported again. */
 int traces_writer_close(struct traces_writer *writer);
+/* Free without a file: what was written so far disappears. */
+void traces_writer_abandon(struct traces_writer *writer);
 /* Guess from the name: .pcapng, .ns.pcap, else pcap (nanoseconds if asked). */
 enum traces_format traces_format_from_path(const char *path, bool nanoseconds);

@@ -295,13 +295,31 @@ static int finish_temporary(struct traces_writer *writer)
 	return rename(writer->temporary, writer->path) != 0 ? -errno : 0;
 }
 
+/* Without packets the file is still one that every reader takes: libpcap refuses a pcapng file that
+ * describes no interface. */
+static int complete(struct traces_writer *writer)
+{
+	int error = start(writer, BASE_LINK_ETHERNET);
+	if (error == 0 && writer->format == TRACES_FORMAT_PCAPNG && writer->interfaces_count == 0)
+		error = describe_interface(writer, BASE_LINK_ETHERNET);
+	return error;
+}
+
+void traces_writer_abandon(struct traces_writer *writer)
+{
+	if (writer == NULL)
+		return;
+	writer->error = -ECANCELED;
+	(void)traces_writer_close(writer);
+}
+
 int traces_writer_close(struct traces_writer *writer)
 {
 	if (writer == NULL)
 		return 0;
 	int error = writer->error;
 	if (error == 0)
-		error = start(writer, BASE_LINK_ETHERNET); /* no packet: still a valid file */
+		error = complete(writer);
 	if (error == 0)
 		error = flush(writer);
 	if (writer->temporary != NULL) {

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -123,6 +124,8 @@ class Command(unittest.TestCase):
         self.assertRegex(info.stderr, r"damaged at packet 100, byte \d+: ")
         replay = run("replay", path, "--json", "-", "--quiet")
         self.assertEqual(replay.returncode, 5)
+        self.assertRegex(replay.stderr,
+                         r"\Asheaf: .*made\.pcap: damaged at packet 100, byte \d+: [^\n]+\n\Z")
         document = json.loads(replay.stdout)
         self.assertEqual(document["trace"]["packets"], 99)
         self.assertEqual(document["trace"]["damages"][0]["packet"], 100)
@@ -162,6 +165,30 @@ class Command(unittest.TestCase):
         self.assertEqual((entry["packets"], entry["wire_bytes"], entry["captured_bytes"]),
                          (1000, 300000, 64000))
         self.assertTrue(entry["nanoseconds"])
+
+    def test_a_sink_that_fails_leaves_no_file(self):
+        def small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000))
+
+        path = self.generated(packets=20000)
+        for workers in (1, 2):
+            done = run("replay", path, "--quiet", "--no-huge", "--workers", workers, "--sink",
+                       f"pcap:{self.folder}/out.pcap", preexec_fn=small_files)
+            self.assertEqual(done.returncode, 3)
+            self.assertRegex(done.stderr, r"\Asheaf: .*out\.pcap: File too large\n\Z")
+            self.assertEqual([entry.name for entry in self.folder.iterdir()], ["made.pcap"])
+
+    def test_an_input_is_never_an_output(self):
+        path = self.generated(packets=100)
+        link = self.folder / "link.pcap"
+        link.hardlink_to(path)
+        before = path.read_bytes()
+        for output in (("--sink", f"pcap:{link}"), ("--json", path)):
+            done = run("replay", path, "--quiet", *output)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("which is an input", done.stderr)
+        self.assertEqual(path.read_bytes(), before)
 
     def test_interrupt_ends_a_run_with_balanced_books(self):
         path = self.generated(packets=50000, flows=100)

@@ -2,6 +2,7 @@
 #include "tests/unit/traces/test.h"
 
 #include <dirent.h>
+#include <pcap/pcap.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -126,6 +127,36 @@ static void the_final_name_appears_only_on_close(void **state)
 	assert_int_equal(captures_load(&trace, path, &report), 0);
 	assert_int_equal(report.packets, 0);
 	traces_trace_destroy(trace);
+}
+
+static void an_abandoned_file_never_appears(void **state)
+{
+	empty_directory(*state);
+	struct traces_writer *writer;
+	uint8_t frame[64] = { 0 };
+	assert_int_equal(traces_writer_create(&writer, captures_path(*state, "a.pcap"),
+				 TRACES_FORMAT_PCAP_NS, 0),
+		0);
+	assert_int_equal(traces_writer_write(writer, t0, BASE_LINK_RAW, frame, 64, 64), 0);
+	traces_writer_abandon(writer);
+	assert_int_equal(others_count(*state, ""), 0);
+}
+
+/* libpcap opens no pcapng file without an interface description. */
+static void a_file_without_packets_opens_in_every_format(void **state)
+{
+	for (int format = TRACES_FORMAT_PCAP_US; format <= TRACES_FORMAT_PCAPNG; format++) {
+		const char *path = captures_path(*state, "empty");
+		char error[PCAP_ERRBUF_SIZE];
+		struct traces_writer *writer;
+		assert_int_equal(
+			traces_writer_create(&writer, path, (enum traces_format)format, 0), 0);
+		assert_int_equal(traces_writer_close(writer), 0);
+		pcap_t *pcap = pcap_open_offline(path, error);
+		assert_non_null(pcap);
+		assert_int_equal(pcap_datalink(pcap), DLT_EN10MB);
+		pcap_close(pcap);
+	}
 }
 
 static void frames_are_cut_at_the_snaplen(void **state)
@@ -255,6 +286,8 @@ int main(void)
 		cmocka_unit_test(every_link_type_survives_a_copy),
 		cmocka_unit_test(pcap_refuses_a_second_link_type_and_leaves_nothing),
 		cmocka_unit_test(the_final_name_appears_only_on_close),
+		cmocka_unit_test(an_abandoned_file_never_appears),
+		cmocka_unit_test(a_file_without_packets_opens_in_every_format),
 		cmocka_unit_test(frames_are_cut_at_the_snaplen),
 		cmocka_unit_test(a_full_disk_is_reported_and_leaves_no_partial_file),
 		cmocka_unit_test(a_broken_pipe_is_reported),
