@@ -14,7 +14,10 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+enum { FILES_MIN = 32 };
 
 static const char huge_root[] = "/sys/kernel/mm/hugepages";
 
@@ -45,6 +48,21 @@ size_t pipeline_eal_huge_bytes_free(void)
 		bytes += read_number(path) * (size_t)size_kb * 1024;
 	}
 	closedir(directory);
+	return bytes;
+}
+
+size_t pipeline_eal_memory_available(void)
+{
+	char line[128];
+	unsigned long long kilobytes;
+	size_t bytes = SIZE_MAX;
+	FILE *file = fopen("/proc/meminfo", "re");
+	if (file == NULL)
+		return SIZE_MAX;
+	while (bytes == SIZE_MAX && fgets(line, sizeof(line), file) != NULL)
+		if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
+			bytes = (size_t)kilobytes * 1024 + pipeline_eal_huge_bytes_free();
+	fclose(file);
 	return bytes;
 }
 
@@ -112,6 +130,15 @@ int pipeline_eal_start(size_t need_bytes, bool no_huge, const char *const *devic
 	if (rte_lcore_count() != 0) { /* an earlier run started it; a second start only complains */
 		*huge = rte_eal_has_hugepages() != 0;
 		return 0;
+	}
+	/* Without files to open, DPDK ends the process instead of failing. */
+	struct rlimit files;
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_MIN) {
+		snprintf(message, PIPELINE_MESSAGE_SIZE,
+			"DPDK could not start: got %llu open files, expected %d or more (ulimit "
+			"-n)",
+			(unsigned long long)files.rlim_cur, FILES_MIN);
+		return -EMFILE;
 	}
 	bool take_huge = !no_huge && pipeline_eal_huge_bytes_free() >= need_bytes;
 	rte_log_set_global_level(RTE_LOG_CRIT);

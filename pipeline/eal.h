@@ -14,6 +14,9 @@ enum { PIPELINE_EAL_NOTE_SIZE = 128 };
 /* Free explicit huge pages, in bytes, over all sizes. */
 size_t pipeline_eal_huge_bytes_free(void);
 
+/* Memory that the machine could give now, huge pages included; SIZE_MAX when it does not say. */
+size_t pipeline_eal_memory_available(void);
+
 /*
  * need_bytes: what packet buffers and DPDK's tables will ask for. *huge says which memory was
  * taken (of the first call: later calls return what it chose). devices (may hold NULL) are the

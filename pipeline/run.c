@@ -31,7 +31,7 @@ struct run {
 	struct worker *workers;
 	struct collect_sample *samples;
 	pthread_barrier_t barrier;
-	pthread_mutex_t gate; /* closed while threads are started */
+	pthread_mutex_t gate; /* closed while threads are started, then while one sets up */
 	bool abandoned;       /* not all could be started; gate protects it */
 };
 
@@ -174,12 +174,16 @@ static void *worker_thread(void *context)
 	pin(worker->index);
 	pthread_mutex_lock(&argument->run->gate);
 	bool abandoned = argument->run->abandoned;
-	pthread_mutex_unlock(&argument->run->gate);
-	if (abandoned)
+	if (abandoned) {
+		pthread_mutex_unlock(&argument->run->gate);
 		return NULL;
+	}
 	(void)rte_thread_register(); /* without an id only per-thread caches are missing */
+	/* One at a time: where DPDK cannot get a huge page, it leaves a hole in its address space for
+	 * a moment and then maps over it, whoever has mapped memory there meanwhile. */
 	if (worker_setup(worker) != 0)
 		atomic_store(&shared->failed, true);
+	pthread_mutex_unlock(&argument->run->gate);
 	pthread_barrier_wait(&argument->run->barrier);
 	if (worker->index == 0)
 		shared->start_cycles = base_cycles();
@@ -359,6 +363,22 @@ static enum pipeline_exit judge(struct run *run)
 	return result->load.damages_count != 0 ? PIPELINE_EXIT_DAMAGED : PIPELINE_EXIT_OK;
 }
 
+/* Refuse what would make the system end processes. A connection takes about 100 bytes, and more
+ * with a chain. */
+static enum pipeline_exit check_memory(struct run *run)
+{
+	enum { CONN_BYTES = 100 };
+	size_t need = (size_t)run->config.conntrack.entries_max * run->config.workers * CONN_BYTES;
+	size_t available = pipeline_eal_memory_available();
+	if (need <= available)
+		return PIPELINE_EXIT_OK;
+	snprintf(run->result->message, sizeof(run->result->message),
+		"connection tables need %zu MB, the machine has %zu MB free: lower --conns or "
+		"--workers",
+		need >> 20, available >> 20);
+	return PIPELINE_EXIT_RUN;
+}
+
 static enum pipeline_exit execute(struct run *run)
 {
 	struct timespec now;
@@ -371,6 +391,8 @@ static enum pipeline_exit execute(struct run *run)
 			(uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 	}
 	describe_trace(run);
+	if (exit == PIPELINE_EXIT_OK)
+		exit = check_memory(run);
 	if (exit == PIPELINE_EXIT_OK)
 		exit = start_dpdk(run);
 	if (exit != PIPELINE_EXIT_OK)
