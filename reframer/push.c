@@ -229,7 +229,7 @@ static inline void look_at(
 	outlook->set = seen_filter_set(&reframer->seen, mixed);
 	if (!reframer->prefetch)
 		return;
-	/* Without a filter its sets are at address 0: prefetching does not fault. */
+	/* NULL without a filter: prefetching does not fault. */
 	BASE_PREFETCH(outlook->set);
 	BASE_PREFETCH_W(&reframer->held.index[held_flows_home(&reframer->held, mixed)]);
 	BASE_PREFETCH_W(&packet->key);

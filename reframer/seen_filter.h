@@ -28,6 +28,8 @@ void reframer_seen_filter_destroy(struct seen_filter *filter, struct base_arena 
 
 static inline uint64_t *seen_filter_set(const struct seen_filter *filter, uint64_t mixed)
 {
+	if (filter->sets == NULL) /* no filter */
+		return NULL;
 	return &filter->sets[((mixed >> 32) * filter->sets_count) >> 32];
 }
 

@@ -48,7 +48,7 @@ static void make_pcapng(struct captures_bytes *file, struct base_rng *rng)
 		uint32_t wire = below(rng, below(rng, 10) ? 1600 : 70000);
 		uint32_t cap = below(rng, 3) ? wire : below(rng, wire + 1);
 		/* Small enough for libpcap's arithmetic with every resolution. */
-		uint64_t ticks = below(rng, 1 << 31);
+		uint64_t ticks = below(rng, UINT32_C(1) << 31);
 		if (below(rng, 10) == 0)
 			captures_block(file, 0xbad + below(rng, 5), file->data, below(rng, 28));
 		if (below(rng, 20) == 0)
