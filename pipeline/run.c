@@ -179,8 +179,8 @@ static void *worker_thread(void *context)
 		return NULL;
 	}
 	(void)rte_thread_register(); /* without an id only per-thread caches are missing */
-	/* One at a time: where DPDK cannot get a huge page, it leaves a hole in its address space for
-	 * a moment and then maps over it, whoever has mapped memory there meanwhile. */
+	/* One at a time: where DPDK cannot get a huge page, it leaves a hole in its address space
+	 * for a moment and then maps over it, whoever has mapped memory there meanwhile. */
 	if (worker_setup(worker) != 0)
 		atomic_store(&shared->failed, true);
 	pthread_mutex_unlock(&argument->run->gate);
