@@ -113,7 +113,9 @@ def cycles(results):
                             edgecolor=INK, linewidth=0.35)
             named.setdefault(name, bar)
             left += value
-        axes.annotate(f"{left:.0f}", (left, row), xytext=(5, 0), textcoords="offset points",
+        # Medians of stages need not add up to the median of the whole.
+        total = left if result["cost"]["total"] is None else result["cost"]["total"]
+        axes.annotate(f"{total:,.0f}", (left, row), xytext=(5, 0), textcoords="offset points",
                       va="center", fontweight="bold")
     axes.margins(x=0.08)
     order = sorted(named, key=lambda name: STAGE_ORDER.get(name, CHAIN_PLACE))
