@@ -200,7 +200,9 @@ const struct traces_record *traces_trace_records(const struct traces_trace *trac
 
 const uint8_t *traces_trace_bytes(const struct traces_trace *trace)
 {
-	return trace->bytes.data;
+	/* Packets may all be empty; offsets are added to this, which NULL does not allow. */
+	static const uint8_t none[1];
+	return trace->bytes.data != NULL ? trace->bytes.data : none;
 }
 
 uint64_t traces_trace_memory_bytes(const struct traces_trace *trace)
