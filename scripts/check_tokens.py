@@ -67,6 +67,7 @@ MUTABLE_STATIC = re.compile(
 # Spelt in pieces, so that this file passes its own check.
 MACHINE = re.compile(r"(?<![\w.])/(?:" + "|".join(("wo" + "rk", "ro" + "ot", "ho" + "me")) + r")/\w")
 UNFINISHED = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")) + r")\b")
+LINK = re.compile(r"\]\(([^)#\s]+)")
 BINARY = (".pcap", ".pcapng", ".gz", ".zst", ".png", ".bin")
 
 
@@ -167,6 +168,14 @@ class Check:
                 self.fail(path, number, "a path of somebody's machine")
             if UNFINISHED.search(line):
                 self.fail(path, number, "a mark of unfinished work")
+            if path.endswith(".md"):
+                self.links(path, number, line)
+
+    def links(self, path, number, line):
+        for target in LINK.findall(line):
+            outside = re.match(r"[a-z]+:", target)
+            if not outside and not (self.root / path).parent.joinpath(target).exists():
+                self.fail(path, number, f"{target}: a link to nothing")
 
     def file(self, path):
         if path.endswith(BINARY) or "/corpus" in path:

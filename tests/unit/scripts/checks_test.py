@@ -87,6 +87,10 @@ class ChecksTest(unittest.TestCase):
         self.assertIn("machine", self.tokens("docs/a.md", "see /ho" "me/somebody/x\n"))
         self.assertIn("unfinished", self.tokens("docs/a.md", "TO" "DO: more\n"))
 
+    def test_links_to_nothing_fail(self):
+        self.assertIn("absent.md", self.tokens("docs/a.md", "see [this](absent.md#part)\n"))
+        self.assertEqual(self.tokens("docs/a.md", "[a](a.md), [b](../docs), [c](#here)\n"), "")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=1)
