@@ -49,8 +49,10 @@ static void make_pcapng(struct captures_bytes *file, struct base_rng *rng)
 		uint32_t cap = below(rng, 3) ? wire : below(rng, wire + 1);
 		/* Small enough for libpcap's arithmetic with every resolution. */
 		uint64_t ticks = below(rng, UINT32_C(1) << 31);
-		if (below(rng, 10) == 0)
-			captures_block(file, 0xbad + below(rng, 5), file->data, below(rng, 28));
+		if (below(rng, 10) == 0) {
+			static const uint8_t unknown[28] = { 1, 2, 3 };
+			captures_block(file, 0xbad + below(rng, 5), unknown, below(rng, 28));
+		}
 		if (below(rng, 20) == 0)
 			captures_obsolete_packet(file, (uint16_t)below(rng, interfaces), ticks, cap,
 				wire, (uint8_t)i);
