@@ -16,8 +16,12 @@ TAIL_LINES = 40
 
 
 def tail(record):
-    text = record.get("stdout", "") + record.get("stderr", "")
-    return text.rstrip().splitlines()[-TAIL_LINES:]
+    """The end of the output; a sanitizer's report from its first line on."""
+    lines = (record.get("stdout", "") + record.get("stderr", "")).rstrip().splitlines()
+    for index, line in enumerate(lines):
+        if "Sanitizer: " in line or "runtime error: " in line:
+            return lines[index:index + TAIL_LINES]
+    return lines[-TAIL_LINES:]
 
 
 def main():
