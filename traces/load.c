@@ -2,7 +2,6 @@
 #include "traces/reader.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,128 +11,16 @@ void traces_load_options_defaults(struct traces_load_options *options)
 	memset(options, 0, sizeof(*options));
 }
 
-int traces_loader_fail(struct traces_loader *loader, int error, const char *format, ...)
+static int read_file(struct traces_loader *loader, const char *path, uint16_t file)
 {
-	char *message = loader->report->message;
-	size_t size = sizeof(loader->report->message);
-	/* Room for the reason even after a very long path: its end tells more than its start. */
-	const char *path = strcmp(loader->path, "-") == 0 ? "standard input" : loader->path;
-	size_t length = strlen(path), path_max = size / 2;
-	int used = length > path_max ? snprintf(message, size, "...%s: ", path + length - path_max)
-				     : snprintf(message, size, "%s: ", path);
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(message + used, size - (size_t)used, format, arguments);
-	va_end(arguments);
-	/* One line, whatever the path holds. */
-	for (char *c = message; *c; c++) {
-		if (*c == '\n' || *c == '\r')
-			*c = '?';
-	}
-	return error;
+	int error = traces_loader_open(loader, path, file);
+	while (error == 0)
+		error = traces_loader_fill(loader);
+	traces_loader_close(loader);
+	return error == TRACES_LOAD_STOP ? 0 : error;
 }
 
-void traces_loader_damage(struct traces_loader *loader, uint64_t offset, const char *format, ...)
-{
-	struct traces_load_report *report = loader->report;
-	if (report->damages_count < TRACES_DAMAGES_MAX) {
-		struct traces_damage *damage = &report->damages[report->damages_count];
-		damage->file = loader->file;
-		damage->packet = loader->packets_seen + 1;
-		damage->offset = offset;
-		va_list arguments;
-		va_start(arguments, format);
-		vsnprintf(damage->reason, sizeof(damage->reason), format, arguments);
-		va_end(arguments);
-	}
-	report->damages_count++;
-}
-
-void traces_loader_end(
-	struct traces_loader *loader, uint64_t offset, uint64_t rest, const char *reason)
-{
-	/* When decompression stopped first, that is the cause, and the cut record its effect. */
-	const char *cause = traces_stream_damage(loader->stream);
-	if (cause != NULL || rest > 0)
-		traces_loader_damage(loader, offset, "%s", cause != NULL ? cause : reason);
-}
-
-int traces_loader_refuse_link(struct traces_loader *loader, uint32_t linktype)
-{
-	return traces_loader_fail(loader, -EPROTONOSUPPORT, "link type %u (%s) is not supported",
-		linktype, traces_link_name(linktype));
-}
-
-void traces_loader_progress(struct traces_loader *loader)
-{
-	const struct traces_load_options *options = loader->options;
-	if (options->progress != NULL)
-		options->progress(options->progress_context,
-			loader->done_bytes + traces_stream_stored_done(loader->stream),
-			loader->total_bytes);
-}
-
-int traces_loader_admit(struct traces_loader *loader, uint32_t cap_len)
-{
-	if (BASE_UNLIKELY(traces_trace_count(loader->trace) >= loader->records_limit))
-		return TRACES_LOAD_STOP;
-	uint64_t bytes_max = loader->options->bytes_max;
-	if (BASE_UNLIKELY(bytes_max > 0 && cap_len > bytes_max - loader->held_bytes))
-		return traces_loader_fail(loader, -EFBIG,
-			"more than %llu captured bytes (the limit that was set)",
-			(unsigned long long)bytes_max);
-	loader->held_bytes += cap_len;
-	loader->packets_seen++;
-	return 0;
-}
-
-int traces_loader_add(
-	struct traces_loader *loader, struct traces_record *record, const uint8_t *frame)
-{
-	int error = traces_loader_admit(loader, record->cap_len);
-	if (error)
-		return error;
-	error = traces_trace_append(loader->trace, record, frame);
-	return error ? traces_loader_fail(loader, error, "out of memory") : 0;
-}
-
-static int read_stream(struct traces_loader *loader)
-{
-	uint8_t head[TRACES_HEAD_BYTES] = { 0 };
-	size_t got = traces_stream_read(loader->stream, head, sizeof(head));
-	const char *damage = traces_stream_damage(loader->stream);
-	if (got >= 4 && traces_pcapng_known(head))
-		return traces_pcapng_read(loader, head, got);
-	if (got >= 4 && traces_pcap_known(head)) {
-		if (got == sizeof(head))
-			return traces_pcap_read(loader, head);
-		return traces_loader_fail(loader, -EBADMSG, "%s",
-			damage ? damage : "file ends inside the pcap file header");
-	}
-	if (damage)
-		return traces_loader_fail(loader, -EBADMSG, "%s", damage);
-	if (got == 0)
-		return traces_loader_fail(loader, -EBADMSG, "empty file, not a capture");
-	bool reopen = strcmp(loader->path, "-") != 0 && traces_stream_size(loader->stream) > 0;
-	if (got < sizeof(head) || !reopen)
-		return traces_loader_fail(loader, -EBADMSG, "not a capture file");
-	return traces_libpcap_read(loader);
-}
-
-static int read_file(struct traces_loader *loader)
-{
-	char reason[128] = "";
-	int error = traces_stream_create(&loader->stream, loader->path, reason, sizeof(reason));
-	if (error)
-		return traces_loader_fail(
-			loader, error, "%s", reason[0] ? reason : strerror(-error));
-	loader->packets_seen = 0;
-	error = read_stream(loader);
-	loader->done_bytes += traces_stream_stored_done(loader->stream);
-	traces_stream_destroy(loader->stream);
-	loader->stream = NULL;
-	return error;
-}
+enum { CHUNK_BYTES = 1 << 20 };
 
 static uint64_t stored_bytes(const char *const *paths, size_t paths_count)
 {
@@ -153,14 +40,12 @@ static int read_files(struct traces_loader *loader, const char *const *paths, si
 	uint64_t limit = loader->options->packets_max;
 	for (size_t i = 0; i < paths_count; i++) {
 		size_t count = traces_trace_count(loader->trace);
-		loader->path = paths[i];
-		loader->file = (uint16_t)i;
-		loader->records_limit = UINT64_MAX;
+		loader->packets_left = UINT64_MAX;
 		if (limit > 0) /* before a merge, any of a file's first `limit` may be needed */
-			loader->records_limit = loader->options->merge ? count + limit : limit;
-		if (count >= loader->records_limit)
+			loader->packets_left = loader->options->merge ? limit : limit - count;
+		if (loader->packets_left == 0)
 			break;
-		int error = read_file(loader);
+		int error = read_file(loader, paths[i], (uint16_t)i);
 		if (error)
 			return error;
 	}
@@ -212,6 +97,8 @@ int traces_trace_load(struct traces_trace **out, const char *const *paths, size_
 		.options = options != NULL ? options : &defaults,
 		.report = report,
 		.path = "captures",
+		.pause_bytes = UINT64_MAX,
+		.chunk_bytes = CHUNK_BYTES,
 	};
 	if (paths_count == 0 || paths_count > UINT16_MAX)
 		return traces_loader_fail(

@@ -6,9 +6,10 @@
 #include "traces/reader.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { RECORD_HEADER_BYTES = 16, CHUNK_BYTES = 1 << 20 };
+enum { RECORD_HEADER_BYTES = 16, TAIL_BYTES_MAX = RECORD_HEADER_BYTES + TRACES_RECORD_BYTES_MAX };
 
 #define MAGIC_MICROSECONDS UINT32_C(0xa1b2c3d4)
 #define MAGIC_NANOSECONDS  UINT32_C(0xa1b23c4d)
@@ -23,8 +24,11 @@ struct pcap_reader {
 	size_t start;     /* in the trace's bytes: where this file's records begin */
 	size_t position;  /* first byte not yet indexed */
 	size_t fill;      /* end of what was read */
-	uint64_t skipped; /* bytes of the file that were not kept */
+	uint64_t skipped; /* bytes of the file that are not kept here */
+	bool reserved;    /* room for the records of the whole file was asked for */
 	struct traces_record record;
+	size_t tail_count; /* while paused: bytes of the record that position stands on */
+	uint8_t tail[TAIL_BYTES_MAX];
 };
 
 bool traces_pcap_known(const uint8_t head[TRACES_HEAD_BYTES])
@@ -39,7 +43,7 @@ static uint64_t file_offset(const struct pcap_reader *reader)
 	return TRACES_HEAD_BYTES + (reader->position - reader->start) + reader->skipped;
 }
 
-static int pcap_open(struct pcap_reader *reader, const uint8_t head[TRACES_HEAD_BYTES])
+static int pcap_read_header(struct pcap_reader *reader, const uint8_t head[TRACES_HEAD_BYTES])
 {
 	uint32_t magic = traces_get32(head, false);
 	reader->swapped = magic != MAGIC_MICROSECONDS && magic != MAGIC_NANOSECONDS;
@@ -70,12 +74,13 @@ static int pcap_fill(struct pcap_reader *reader)
 {
 	struct traces_loader *loader = reader->loader;
 	struct traces_buffer *bytes = &loader->trace->bytes;
-	if (bytes->capacity - reader->fill < CHUNK_BYTES) {
-		int error = traces_buffer_reserve(bytes, reader->fill + CHUNK_BYTES);
+	if (bytes->capacity - reader->fill < loader->chunk_bytes) {
+		int error = traces_buffer_reserve(bytes, reader->fill + loader->chunk_bytes);
 		if (error)
 			return traces_loader_fail(loader, error, "out of memory");
 	}
-	size_t got = traces_stream_read(loader->stream, bytes->data + reader->fill, CHUNK_BYTES);
+	size_t got =
+		traces_stream_read(loader->stream, bytes->data + reader->fill, loader->chunk_bytes);
 	reader->fill += got;
 	traces_loader_progress(loader);
 	return got > 0;
@@ -129,7 +134,7 @@ static int pcap_reopen(struct pcap_reader *reader, const uint8_t *header)
 {
 	if (reader->fill - reader->position < TRACES_HEAD_BYTES)
 		return 1;
-	int error = pcap_open(reader, header);
+	int error = pcap_read_header(reader, header);
 	if (error)
 		return error;
 	reader->record.link = reader->link;
@@ -196,51 +201,102 @@ static void pcap_reserve_records(struct pcap_reader *reader)
 	if (indexed == 0 || count == 0 || file_size <= 2 * indexed)
 		return;
 	uint64_t estimate = (uint64_t)((double)file_size / (double)indexed * (double)count * 1.05);
-	uint64_t room = loader->records_limit - traces_trace_count(loader->trace);
-	if (estimate > room)
-		estimate = room;
+	if (estimate > loader->packets_left)
+		estimate = loader->packets_left;
 	/* Only address space until it is used; growth on demand works too. */
 	(void)traces_buffer_reserve_exact(&loader->trace->records,
 		loader->trace->records.used + estimate * sizeof(struct traces_record));
 }
 
-static int pcap_run(struct pcap_reader *reader)
+/* Go on where the last fill paused: its trace may be another, or emptied. -ENOMEM. */
+static int pcap_resume(struct pcap_reader *reader)
 {
-	bool first = true;
-	for (;;) {
-		int filled = pcap_fill(reader);
-		if (filled < 0)
-			return filled;
-		int error = pcap_index(reader);
-		if (error)
-			return error;
-		if (first)
-			pcap_reserve_records(reader);
-		first = false;
-		if (filled == 0)
-			break;
-	}
+	struct traces_buffer *bytes = &reader->loader->trace->bytes;
+	if (traces_buffer_reserve(bytes, bytes->used + reader->tail_count) != 0)
+		return traces_loader_fail(reader->loader, -ENOMEM, "out of memory");
+	reader->start = reader->position = bytes->used;
+	if (reader->tail_count > 0)
+		memcpy(bytes->data + bytes->used, reader->tail, reader->tail_count);
+	reader->fill = bytes->used + reader->tail_count;
+	reader->tail_count = 0;
+	return 0;
+}
+
+static void pcap_pause(struct pcap_reader *reader)
+{
+	struct traces_buffer *bytes = &reader->loader->trace->bytes;
+	reader->tail_count = reader->fill - reader->position;
+	BASE_ASSERT(reader->tail_count <= TAIL_BYTES_MAX);
+	if (reader->tail_count > 0)
+		memcpy(reader->tail, bytes->data + reader->position, reader->tail_count);
+	reader->skipped += reader->position - reader->start;
+}
+
+/* One chunk. 0: more may follow. */
+static int pcap_step(struct pcap_reader *reader)
+{
+	int filled = pcap_fill(reader);
+	if (filled < 0)
+		return filled;
+	int error = pcap_index(reader);
+	if (error)
+		return error;
+	if (!reader->reserved && reader->loader->pause_bytes == UINT64_MAX)
+		pcap_reserve_records(reader);
+	reader->reserved = true;
+	if (filled > 0)
+		return 0;
 	size_t rest = reader->fill - reader->position;
 	traces_loader_end(reader->loader, file_offset(reader), rest,
 		rest < RECORD_HEADER_BYTES ? "file ends inside a record header"
 					   : "file ends inside a packet");
+	return TRACES_LOAD_STOP;
+}
+
+static int pcap_reader_fill(struct traces_loader *loader)
+{
+	struct pcap_reader *reader = loader->state;
+	int error = pcap_resume(reader);
+	while (error == 0) {
+		error = pcap_step(reader);
+		/* Another trace of the loader must not find bytes of an unfinished record. */
+		loader->trace->bytes.used = reader->position;
+		if (error == 0 && traces_loader_pauses(loader)) {
+			pcap_pause(reader);
+			break;
+		}
+	}
+	return error;
+}
+
+static int pcap_reader_open(struct traces_loader *loader, const uint8_t *head, size_t head_size)
+{
+	struct pcap_reader *reader = malloc(sizeof(*reader));
+	BASE_ASSERT(head_size == TRACES_HEAD_BYTES);
+	if (reader == NULL)
+		return traces_loader_fail(loader, -ENOMEM, "out of memory");
+	memset(reader, 0, offsetof(struct pcap_reader, tail));
+	reader->loader = loader;
+	int error = pcap_read_header(reader, head);
+	if (error) {
+		free(reader);
+		return error;
+	}
+	reader->record.link = reader->link;
+	reader->record.file = loader->file;
+	uint64_t file_size = traces_stream_size(loader->stream);
+	struct traces_buffer *bytes = &loader->trace->bytes;
+	if (loader->pause_bytes == UINT64_MAX && file_size > 0 && loader->options->packets_max == 0)
+		(void)traces_buffer_reserve_exact(
+			bytes, bytes->used + file_size + loader->chunk_bytes);
+	loader->state = reader;
 	return 0;
 }
 
-int traces_pcap_read(struct traces_loader *loader, const uint8_t head[TRACES_HEAD_BYTES])
+static void pcap_reader_close(struct traces_loader *loader)
 {
-	struct pcap_reader reader = { .loader = loader };
-	int error = pcap_open(&reader, head);
-	if (error)
-		return error;
-	struct traces_buffer *bytes = &loader->trace->bytes;
-	reader.start = reader.position = reader.fill = bytes->used;
-	reader.record.link = reader.link;
-	reader.record.file = loader->file;
-	uint64_t file_size = traces_stream_size(loader->stream);
-	if (file_size > 0 && loader->options->packets_max == 0)
-		(void)traces_buffer_reserve_exact(bytes, bytes->used + file_size + CHUNK_BYTES);
-	error = pcap_run(&reader);
-	bytes->used = reader.position;
-	return error == TRACES_LOAD_STOP ? 0 : error;
+	free(loader->state);
 }
+
+const struct traces_reader_ops traces_pcap_reader = { pcap_reader_open, pcap_reader_fill,
+	pcap_reader_close };

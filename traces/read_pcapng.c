@@ -48,9 +48,10 @@ struct pcapng_reader {
 	size_t fill;
 	uint64_t window_offset; /* of window[0] in the file */
 	uint64_t last_ns;       /* for packets without a time */
-	size_t timeless_from;   /* index of the file's first record ... */
+	size_t timeless_from;   /* index of the first record of this fill ... */
 	size_t timeless_count;  /* ... and how many come before any time is known */
 	bool time_known;
+	bool delivered; /* a packet */
 	uint64_t interfaces_seen;
 	uint64_t interfaces_supported;
 	uint32_t first_unsupported;
@@ -259,6 +260,7 @@ static int packet_add(struct pcapng_reader *reader, const struct packet_block *b
 	int error = traces_loader_add(loader, &record, block->frame);
 	if (error)
 		return error;
+	reader->delivered = true;
 	loader->report->time_clamped += clamped;
 	loader->report->time_missing += !block->has_time;
 	note_time(reader, time_ns, block->has_time);
@@ -410,8 +412,7 @@ static int block_next(struct pcapng_reader *reader)
 	return error;
 }
 
-int traces_pcapng_read(
-	struct traces_loader *loader, const uint8_t head[TRACES_HEAD_BYTES], size_t head_size)
+static int pcapng_open(struct traces_loader *loader, const uint8_t *head, size_t head_size)
 {
 	struct pcapng_reader *reader = malloc(sizeof(*reader));
 	if (reader == NULL)
@@ -420,21 +421,38 @@ int traces_pcapng_read(
 	reader->loader = loader;
 	memcpy(reader->window, head, head_size);
 	reader->fill = head_size;
-	size_t before = traces_trace_count(loader->trace);
-	reader->timeless_from = before;
-	int error;
+	int error = 0;
 	if (head_size < TRACES_HEAD_BYTES)
 		error = framing_damaged(reader, 0, "file ends inside the section header");
-	else {
-		do {
-			error = block_next(reader);
-		} while (error == 0);
+	if (error) {
+		free(reader);
+		return error;
 	}
+	loader->state = reader;
+	return 0;
+}
+
+static int pcapng_fill(struct traces_loader *loader)
+{
+	struct pcapng_reader *reader = loader->state;
+	int error;
+	/* Packets without a time that were handed out already keep the one they got. */
+	reader->timeless_from = traces_trace_count(loader->trace);
+	reader->timeless_count = 0;
+	do {
+		error = block_next(reader);
+	} while (error == 0 && !traces_loader_pauses(loader));
 	/* A file of nothing but what we cannot read is no empty capture. */
 	bool unreadable = reader->links_skipped ||
 			  (reader->interfaces_seen > 0 && reader->interfaces_supported == 0);
-	if (error == TRACES_LOAD_STOP && unreadable && traces_trace_count(loader->trace) == before)
+	if (error == TRACES_LOAD_STOP && unreadable && !reader->delivered)
 		error = traces_loader_refuse_link(loader, reader->first_unsupported);
-	free(reader);
-	return error == TRACES_LOAD_STOP ? 0 : error;
+	return error;
 }
+
+static void pcapng_close(struct traces_loader *loader)
+{
+	free(loader->state);
+}
+
+const struct traces_reader_ops traces_pcapng_reader = { pcapng_open, pcapng_fill, pcapng_close };

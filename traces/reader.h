@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Private to traces/: the parts of loading.
+ * Private to traces/: the parts of reading a capture.
  *
  * stream.c       bytes of a file, decompressed, with where and why they stop
- * read_*.c       one per format: bytes in, records out
- * load.c         detection of the format, limits, report
+ * read_*.c       one per format: bytes in, records out, as much at a time as was asked for
+ * loader.c       detection of the format, limits, report
+ * load.c         whole files into a trace
+ * packets_file.c a file in batches
  */
 #pragma once
 
@@ -32,28 +34,51 @@ uint64_t traces_stream_size(const struct traces_stream *stream);
 uint64_t traces_stream_stored_done(const struct traces_stream *stream);
 bool traces_stream_compressed(const struct traces_stream *stream);
 
-/* ---- load.c ---- */
+/* ---- loader.c: one file ---- */
 
 enum { TRACES_HEAD_BYTES = 24 }; /* read before the format is known */
+
+struct traces_loader;
+
+/* A format's reader; its state hangs in loader->state. */
+struct traces_reader_ops {
+	/* head: the file's first bytes. 0 or an error with its message. */
+	int (*open)(struct traces_loader *loader, const uint8_t *head, size_t head_size);
+	/* Append packets to loader->trace until it holds pause_bytes. 0: there may be more,
+	 * TRACES_LOAD_STOP: there are no more, or an error with its message. */
+	int (*fill)(struct traces_loader *loader);
+	void (*close)(struct traces_loader *loader);
+};
 
 struct traces_loader {
 	struct traces_trace *trace;
 	const struct traces_load_options *options;
 	struct traces_load_report *report;
-	uint64_t records_limit; /* the trace's count at which this file stops */
-	uint64_t held_bytes;    /* captured bytes in the trace */
-	uint64_t done_bytes;    /* stored bytes of the files before this one */
-	uint64_t total_bytes;   /* stored bytes of all files, 0 = unknown */
+	uint64_t pause_bytes;  /* fill returns when the trace holds so many */
+	uint64_t chunk_bytes;  /* asked from the stream at a time */
+	uint64_t packets_left; /* of the file's, before it is left */
+	uint64_t held_bytes;   /* captured bytes in the trace */
+	uint64_t done_bytes;   /* stored bytes of the files before this one */
+	uint64_t total_bytes;  /* stored bytes of all files, 0 = unknown */
 
 	/* the file being read */
 	struct traces_stream *stream;
+	const struct traces_reader_ops *reader; /* NULL: none is open */
+	void *state;
 	const char *path;
 	uint16_t file;
 	uint64_t packets_seen; /* records met, delivered or skipped */
 };
 
-/* Where a reader stops without an error: a limit was reached. */
+/* Where a reader stops without an error: the data ended, or a limit was reached. */
 #define TRACES_LOAD_STOP 1
+
+/* Open a file and find its reader; path must outlive it. 0 or an error with its message. */
+int traces_loader_open(struct traces_loader *loader, const char *path, uint16_t file);
+/* As reader->fill. */
+int traces_loader_fill(struct traces_loader *loader);
+/* After open, whether it worked or not. */
+void traces_loader_close(struct traces_loader *loader);
 
 /* Write the one-line message; returns error. */
 int traces_loader_fail(struct traces_loader *loader, int error, const char *format, ...)
@@ -72,15 +97,19 @@ int traces_loader_admit(struct traces_loader *loader, uint32_t cap_len);
 int traces_loader_add(
 	struct traces_loader *loader, struct traces_record *record, const uint8_t *frame);
 
-/* ---- read_*.c: 0 or an error with its message; head is what was read already ---- */
+static inline bool traces_loader_pauses(const struct traces_loader *loader)
+{
+	return loader->trace->bytes.used + loader->trace->records.used >= loader->pause_bytes;
+}
+
+/* ---- read_*.c ---- */
 
 bool traces_pcap_known(const uint8_t head[TRACES_HEAD_BYTES]);
-int traces_pcap_read(struct traces_loader *loader, const uint8_t head[TRACES_HEAD_BYTES]);
+extern const struct traces_reader_ops traces_pcap_reader;
 bool traces_pcapng_known(const uint8_t head[TRACES_HEAD_BYTES]);
-int traces_pcapng_read(
-	struct traces_loader *loader, const uint8_t head[TRACES_HEAD_BYTES], size_t head_size);
+extern const struct traces_reader_ops traces_pcapng_reader;
 /* Formats that only libpcap knows; opens the path again. */
-int traces_libpcap_read(struct traces_loader *loader);
+extern const struct traces_reader_ops traces_libpcap_reader;
 
 /* ---- bytes of either order ---- */
 

@@ -25,6 +25,7 @@
 
 #include "base/packet.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -119,6 +120,43 @@ const char *traces_link_name(uint32_t linktype);
 /* LINKTYPE_ number to write for a base_link. */
 uint32_t traces_link_number(enum base_link link);
 
+/* ---- streams of packets: any length in constant memory ------------------------------------ */
+
+/* Packets of a stream: frame i is bytes + records[i].offset, records[i].cap_len long. */
+struct traces_batch {
+	const struct traces_record *records;
+	const uint8_t *bytes;
+	size_t count; /* 0: the stream has ended */
+};
+
+/*
+ * A stream of packets: a capture file, a generator, or a transform that pulls from other streams
+ * and owns them. One thread uses a stream at a time.
+ */
+struct traces_packets;
+
+/* A capture file ("-" is standard input), decompressed, in batches of about 256 KiB. Of options,
+ * merge and bytes_max are ignored. The report grows with the stream; path and report must outlive
+ * it.
+ * Errors as traces_trace_load, with report->message. */
+int traces_packets_open(struct traces_packets **out, const char *path,
+	const struct traces_load_options *options, struct traces_load_report *report);
+/* A trace in memory, in batches of batch_packets (0: all at once); it must outlive the stream. */
+int traces_packets_of_trace(
+	struct traces_packets **out, const struct traces_trace *trace, size_t batch_packets);
+
+/*
+ * The next packets; valid until the next call on the same stream. Time, lengths, link, interface
+ * and file of the records are as in a trace. 0 with batch->count == 0 at the end, and from then on.
+ * Negative errno on failure, with one line in traces_packets_message; the stream can then only be
+ * destroyed.
+ */
+int traces_packets_next(struct traces_packets *packets, struct traces_batch *batch);
+/* Why next failed; empty when nothing is known beyond the error's number. */
+const char *traces_packets_message(const struct traces_packets *packets);
+/* Destroys what it pulls from as well. NULL is allowed. */
+void traces_packets_destroy(struct traces_packets *packets);
+
 /* ---- statistics: `sheaf trace info` ------------------------------------------------------ */
 
 enum { TRACES_WINDOWS = 3, TRACES_PROTOCOLS_MAX = 256 };
@@ -201,6 +239,11 @@ int traces_writer_write(struct traces_writer *writer, uint64_t time_ns, enum bas
 	const uint8_t *frame, uint32_t cap_len, uint32_t wire_len);
 /* Flush, sync to the final name and free; the error of any earlier write is reported again. */
 int traces_writer_close(struct traces_writer *writer);
+/* Pull a stream to its end into the writer, cutting frames to the writer's snaplen. stop (may be
+ * NULL) is looked at now and then: -EINTR. Errors of both sides; *failed_read (may be NULL) says
+ * whether it was the stream's. The writer stays open. */
+int traces_writer_pump(struct traces_writer *writer, struct traces_packets *packets,
+	const atomic_bool *stop, bool *failed_read);
 /* Free without a file: what was written so far disappears. */
 void traces_writer_abandon(struct traces_writer *writer);
 /* Guess from the name: .pcapng, .ns.pcap, else pcap (nanoseconds if asked). */
