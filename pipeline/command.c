@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -27,6 +28,20 @@ enum pipeline_exit command_error(
 	}
 	fprintf(command->err, "sheaf: %s\n", text);
 	return code;
+}
+
+enum pipeline_exit command_check_output(struct command *command, const char *const *inputs,
+	size_t inputs_count, const char *where, const char *output)
+{
+	struct stat out, in;
+	if (output == NULL || stat(output, &out) != 0 || !S_ISREG(out.st_mode))
+		return PIPELINE_EXIT_OK;
+	for (size_t i = 0; i < inputs_count; i++)
+		if (stat(inputs[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+			return command_error(command, PIPELINE_EXIT_USAGE,
+				"%s: got %s, which is an input, expected another file", where,
+				output);
+	return PIPELINE_EXIT_OK;
 }
 
 FILE *command_table_stream(struct command *command, const struct options *options)

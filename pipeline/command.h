@@ -40,6 +40,10 @@ enum pipeline_exit command_error(
 enum pipeline_exit command_json_write(
 	struct command *command, const struct options *options, json_t *document);
 
+/* Refuse an output that is one of the inputs: writing would replace it. where: for the message. */
+enum pipeline_exit command_check_output(struct command *command, const char *const *inputs,
+	size_t inputs_count, const char *where, const char *output);
+
 /* Where tables go: out, or err when the document goes to out; NULL when quiet. */
 FILE *command_table_stream(struct command *command, const struct options *options);
 

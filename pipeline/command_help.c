@@ -64,15 +64,14 @@ static void print_chain_items(FILE *stream)
 
 static void print_command(FILE *stream, enum options_command which)
 {
-	size_t count;
-	const struct options_row *rows = options_table(&count);
+	const struct options_row *row;
 	fprintf(stream, "sheaf %s\n\n%s\n\n", topics[which].usage, topics[which].summary);
-	for (size_t i = 0; i < count; i++) {
-		if ((rows[i].commands >> which & 1) == 0)
+	for (size_t i = 0; (row = options_row_at(i)) != NULL; i++) {
+		if ((row->commands >> which & 1) == 0)
 			continue;
-		print_row(stream, "  ", &rows[i], "--", " ");
-		print_items(stream, rows[i].items, rows[i].items_count);
-		if (rows[i].kind == OPTIONS_KIND_CHAIN)
+		print_row(stream, "  ", row, "--", " ");
+		print_items(stream, row->items, row->items_count);
+		if (row->kind == OPTIONS_KIND_CHAIN)
 			print_chain_items(stream);
 	}
 }

@@ -4,26 +4,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 /* Baseline, reframer, and the reframer without each of the optimisations. */
 enum { RUNS_MAX = 2 + OPTIONS_ABLATIONS_COUNT, NAME_SIZE = 32 };
-
-/* Writing would replace a capture, perhaps the only copy of it. */
-static enum pipeline_exit check_output(struct command *command, const struct options *options,
-	const char *option, const char *output)
-{
-	struct stat out, in;
-	if (output == NULL || stat(output, &out) != 0 || !S_ISREG(out.st_mode))
-		return PIPELINE_EXIT_OK;
-	for (size_t i = 0; i < options->files_count; i++)
-		if (stat(options->files[i], &in) == 0 && in.st_dev == out.st_dev &&
-			in.st_ino == out.st_ino)
-			return command_error(command, PIPELINE_EXIT_USAGE,
-				"%s: got %s, which is an input, expected another file", option,
-				output);
-	return PIPELINE_EXIT_OK;
-}
 
 static enum pipeline_exit check(struct command *command, const struct options *options)
 {
@@ -34,10 +17,12 @@ static enum pipeline_exit check(struct command *command, const struct options *o
 	if (pipeline_config_check(&options->config, message) != 0)
 		return command_error(command, PIPELINE_EXIT_USAGE, "%s", message);
 	bool file = options->config.sink == PIPELINE_SINK_FILE;
-	enum pipeline_exit code =
-		check_output(command, options, "--sink", file ? options->config.sink_path : NULL);
-	return code != PIPELINE_EXIT_OK ? code
-					: check_output(command, options, "--json", options->json);
+	enum pipeline_exit code = command_check_output(command, options->files,
+		options->files_count, "--sink", file ? options->config.sink_path : NULL);
+	if (code != PIPELINE_EXIT_OK)
+		return code;
+	return command_check_output(
+		command, options->files, options->files_count, "--json", options->json);
 }
 
 /* Whether a run that ended so has results. */

@@ -145,8 +145,9 @@ static bool in_files(const struct options_row *row, enum options_command command
 int config_schema_create(
 	struct config_schema **out, struct options *options, const struct config_scan *scan)
 {
-	size_t table_count;
-	const struct options_row *table = options_table(&table_count);
+	size_t table_count = 0;
+	while (options_row_at(table_count) != NULL)
+		table_count++;
 	struct config_schema *schema = options_keep(options, sizeof(*schema));
 	cyaml_schema_field_t *fields = options_keep(options, (table_count + 2) * sizeof(*fields));
 	if (schema == NULL || fields == NULL)
@@ -155,7 +156,7 @@ int config_schema_create(
 	if (schema->rows == NULL)
 		return -ENOMEM;
 	for (size_t i = 0; i <= table_count; i++) {
-		const struct options_row *row = i < table_count ? &table[i] : NULL;
+		const struct options_row *row = options_row_at(i); /* NULL: the files */
 		if (row != NULL && !in_files(row, options->command))
 			continue;
 		size_t slot = schema->rows_count++;

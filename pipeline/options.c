@@ -187,22 +187,20 @@ int options_set(
 
 const struct options_row *options_find(enum options_command command, const char *name)
 {
-	size_t count;
-	const struct options_row *rows = options_table(&count);
-	for (size_t i = 0; i < count; i++) {
-		if ((rows[i].commands >> command & 1) != 0 && strcmp(rows[i].name, name) == 0)
-			return &rows[i];
+	const struct options_row *row;
+	for (size_t i = 0; (row = options_row_at(i)) != NULL; i++) {
+		if ((row->commands >> command & 1) != 0 && strcmp(row->name, name) == 0)
+			return row;
 	}
 	return NULL;
 }
 
 static const struct options_row *find_letter(enum options_command command, char letter)
 {
-	size_t count;
-	const struct options_row *rows = options_table(&count);
-	for (size_t i = 0; i < count; i++) {
-		if ((rows[i].commands >> command & 1) != 0 && rows[i].letter == letter)
-			return &rows[i];
+	const struct options_row *row;
+	for (size_t i = 0; (row = options_row_at(i)) != NULL; i++) {
+		if ((row->commands >> command & 1) != 0 && row->letter == letter)
+			return row;
 	}
 	return NULL;
 }
@@ -241,15 +239,14 @@ static unsigned int distance(const char *a, const char *b)
 static int refuse_unknown(enum options_command command, const char *name, char *message)
 {
 	char quoted[64];
-	size_t count;
 	unsigned int best = 3;
 	const char *near = NULL;
-	const struct options_row *rows = options_table(&count);
-	for (size_t i = 0; i < count; i++) {
-		unsigned int d = distance(name, rows[i].name);
-		if ((rows[i].commands >> command & 1) != 0 && d < best) {
+	const struct options_row *row;
+	for (size_t i = 0; (row = options_row_at(i)) != NULL; i++) {
+		unsigned int d = distance(name, row->name);
+		if ((row->commands >> command & 1) != 0 && d < best) {
 			best = d;
-			near = rows[i].name;
+			near = row->name;
 		}
 	}
 	units_quote(name, quoted, sizeof(quoted));

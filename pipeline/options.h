@@ -110,8 +110,8 @@ int options_parse(struct options *options, int argc, char *const *argv, char *me
 
 /* ---- for config_file.c, help and tests ----------------------------------------------------- */
 
-/* All rows, in the order of the help text. */
-const struct options_row *options_table(size_t *count);
+/* All rows, in the order of the help text; NULL behind the last. */
+const struct options_row *options_row_at(size_t index);
 
 /* NULL when the command has no such option. */
 const struct options_row *options_find(enum options_command command, const char *name);

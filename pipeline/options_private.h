@@ -4,6 +4,14 @@
 
 #include "pipeline/options.h"
 
+/* For the rows of the table. */
+#define OPTIONS_OF(command) (1u << (command))
+#define OPTIONS_FIELD(path) offsetof(struct options, path)
+#define OPTIONS_YEAR_NS     UINT64_C(31536000000000000)
+
+/* options_table_trace.c */
+const struct options_row *options_trace_rows(size_t *count);
+
 /* Zeroed, freed with the options; NULL when out of memory. */
 void *options_keep(struct options *options, size_t size);
 /* A copy with a terminator. */

@@ -15,6 +15,7 @@ struct file_packets {
 	struct traces_trace *chunk;
 	uint64_t last_ns; /* for time_backwards */
 	bool at_end;      /* chunk holds the last packets */
+	bool waiting;     /* chunk was filled and not handed out */
 };
 
 static void count_chunk(struct file_packets *file, const struct traces_batch *batch)
@@ -31,18 +32,28 @@ static void count_chunk(struct file_packets *file, const struct traces_batch *ba
 	report->packets += batch->count;
 }
 
-static int file_next(struct traces_packets *packets, struct traces_batch *batch)
+/* Until there are packets, or the end. 0 or an error with its message in the report. */
+static int fill(struct file_packets *file)
 {
-	struct file_packets *file = (struct file_packets *)packets;
-	while (batch->count == 0 && !file->at_end) {
+	traces_trace_clear(file->chunk);
+	while (traces_trace_count(file->chunk) == 0 && !file->at_end) {
 		traces_trace_clear(file->chunk);
 		int error = traces_loader_fill(&file->loader);
 		if (error < 0)
-			return traces_packets_fail(
-				packets, error, "%s", file->loader.report->message);
+			return error;
 		file->at_end = error == TRACES_LOAD_STOP;
-		*batch = traces_trace_batch(file->chunk);
 	}
+	return 0;
+}
+
+static int file_next(struct traces_packets *packets, struct traces_batch *batch)
+{
+	struct file_packets *file = (struct file_packets *)packets;
+	int error = file->waiting ? 0 : fill(file);
+	if (error)
+		return traces_packets_fail(packets, error, "%s", file->loader.report->message);
+	file->waiting = false;
+	*batch = traces_trace_batch(file->chunk);
 	count_chunk(file, batch);
 	return 0;
 }
@@ -93,6 +104,9 @@ int traces_packets_open(struct traces_packets **out, const char *path,
 		.total_bytes = stored_bytes(path),
 	};
 	int error = traces_loader_open(&file->loader, path, 0);
+	if (error == 0)
+		error = fill(file); /* what is wrong from the start is known at once */
+	file->waiting = true;
 	if (error) {
 		file_destroy(&file->packets);
 		return error;

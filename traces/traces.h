@@ -137,8 +137,8 @@ struct traces_packets;
 
 /* A capture file ("-" is standard input), decompressed, in batches of about 256 KiB. Of options,
  * merge and bytes_max are ignored. The report grows with the stream; path and report must outlive
- * it.
- * Errors as traces_trace_load, with report->message. */
+ * it. The first packets are read at once, so that report->nanoseconds speaks of them. Errors as
+ * traces_trace_load, with report->message. */
 int traces_packets_open(struct traces_packets **out, const char *path,
 	const struct traces_load_options *options, struct traces_load_report *report);
 /* A trace in memory, in batches of batch_packets (0: all at once); it must outlive the stream. */

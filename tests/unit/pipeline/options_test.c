@@ -273,21 +273,19 @@ static void comparison_takes_all_ablations_unless_told(void **state)
 /* No command may have two options of one name or letter, and every row must be usable. */
 static void table_has_each_name_once_per_command(void **state)
 {
-	size_t count;
-	const struct options_row *rows = options_table(&count);
+	const struct options_row *row, *other;
 	(void)state;
-	for (size_t i = 0; i < count; i++) {
-		const struct options_row *row = &rows[i];
+	for (size_t i = 0; (row = options_row_at(i)) != NULL; i++) {
 		bool is_switch =
 			row->kind == OPTIONS_KIND_SWITCH || row->kind == OPTIONS_KIND_SWITCH_OFF;
 		assert_int_equal(is_switch, row->argument == NULL);
 		assert_true(row->commands != 0);
 		assert_true(row->help[0] != '\0');
-		for (size_t j = i + 1; j < count; j++) {
-			if ((rows[j].commands & row->commands) == 0)
+		for (size_t j = i + 1; (other = options_row_at(j)) != NULL; j++) {
+			if ((other->commands & row->commands) == 0)
 				continue;
-			assert_string_not_equal(rows[j].name, row->name);
-			assert_false(row->letter != 0 && rows[j].letter == row->letter);
+			assert_string_not_equal(other->name, row->name);
+			assert_false(row->letter != 0 && other->letter == row->letter);
 		}
 	}
 }

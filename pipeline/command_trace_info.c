@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* sheaf trace info. */
+#include "pipeline/command_trace.h"
+
+#include <stdlib.h>
+
+static enum pipeline_exit info_file(struct command *command, struct options *options,
+	const char *path, struct traces_info *info, struct results_builder *builder, json_t *files)
+{
+	struct traces_load_report report;
+	struct traces_trace *trace = NULL;
+	FILE *stream = command_table_stream(command, options);
+	enum pipeline_exit code = command_trace_load(command, options, path, &trace, &report);
+	if (code != PIPELINE_EXIT_OK)
+		return code;
+	int error = traces_info_compute(info, trace, &options->info);
+	traces_trace_destroy(trace);
+	if (error != 0)
+		return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", path, strerror(-error));
+	if (stream != NULL && options->files_count > 1)
+		fprintf(stream, "%s%s\n", path == options->files[0] ? "" : "\n", path);
+	if (stream != NULL)
+		traces_info_print(info, stream);
+	results_append(builder, files, results_trace_info(path, &report, info));
+	return command_trace_tell_damage(command, path, &report);
+}
+
+enum pipeline_exit command_trace_info(struct command *command, struct options *options)
+{
+	enum pipeline_exit worst = PIPELINE_EXIT_OK;
+	struct results_builder builder = { .failed = false };
+	if (options->files_count == 0)
+		return command_error(
+			command, PIPELINE_EXIT_USAGE, "trace info: got no file, expected captures");
+	struct traces_info *info = calloc(1, sizeof(*info));
+	if (info == NULL)
+		return command_error(command, PIPELINE_EXIT_RUN, "out of memory");
+	json_t *document = json_object(), *files = json_array();
+	for (size_t i = 0; i < options->files_count && !atomic_load(command->stop); i++) {
+		enum pipeline_exit code =
+			info_file(command, options, options->files[i], info, &builder, files);
+		/* One bad file does not hide the others; not readable is worse than damaged. */
+		if (worst == PIPELINE_EXIT_OK || code == PIPELINE_EXIT_RUN ||
+			(code == PIPELINE_EXIT_INPUT && worst == PIPELINE_EXIT_DAMAGED))
+			worst = code == PIPELINE_EXIT_OK ? worst : code;
+	}
+	free(info);
+	results_put_text(&builder, document, "schema", RESULTS_TRACE_SCHEMA);
+	results_put(&builder, document, "files", files);
+	if (builder.failed) {
+		json_decref(document);
+		document = NULL;
+	}
+	enum pipeline_exit written = command_json_write(command, options, document);
+	if (atomic_load(command->stop))
+		return PIPELINE_EXIT_INTERRUPTED;
+	return written != PIPELINE_EXIT_OK ? written : worst;
+}
