@@ -179,6 +179,7 @@ static void collect_rates(struct pipeline_cost *cost, const struct collect_sampl
 		total[i] = samples[i].packets == 0
 				   ? 0
 				   : (double)samples[i].cycles.total / (double)samples[i].packets;
+		cost->repeat_total[i] = total[i];
 	}
 	cost->elapsed_s = median(elapsed, repeats);
 	cost->total = median(total, repeats); /* sorts */
@@ -191,9 +192,11 @@ static void collect_rates(struct pipeline_cost *cost, const struct collect_sampl
 	}
 }
 
-void collect_cost(
-	struct pipeline_cost *cost, struct collect_sample *samples, uint32_t repeats, double tsc_hz)
+void collect_cost(struct pipeline_cost *cost, const struct collect_sample *samples,
+	uint32_t repeats, uint64_t first_cycles, double tsc_hz)
 {
+	for (uint32_t i = 0; i < repeats; i++)
+		cost->repeat_began_s[i] = (double)(samples[i].start_cycles - first_cycles) / tsc_hz;
 	cost->repeats = repeats;
 	cost->tsc_hz = tsc_hz;
 	collect_rates(cost, samples, repeats, tsc_hz);

@@ -8,6 +8,7 @@
 struct collect_sample {
 	struct worker_cycles cycles; /* summed over workers */
 	uint64_t elapsed_cycles;     /* of the slowest worker */
+	uint64_t start_cycles;       /* when its workers began */
 	uint64_t packets, wire_bytes;
 };
 
@@ -19,5 +20,6 @@ void collect_worker(struct pipeline_result *result, struct collect_sample *sampl
 /* Hash over every result that must not change between repeats under the virtual clock. */
 uint64_t collect_fingerprint(const struct pipeline_result *result);
 
-void collect_cost(struct pipeline_cost *cost, struct collect_sample *samples, uint32_t repeats,
-	double tsc_hz);
+/* first_cycles: when the first repeat of all configurations began. */
+void collect_cost(struct pipeline_cost *cost, const struct collect_sample *samples,
+	uint32_t repeats, uint64_t first_cycles, double tsc_hz);

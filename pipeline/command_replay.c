@@ -32,19 +32,30 @@ static bool has_results(enum pipeline_exit code)
 	       code == PIPELINE_EXIT_DAMAGED || code == PIPELINE_EXIT_INTERRUPTED;
 }
 
-static enum pipeline_exit run(struct command *command, const struct options *options,
-	const struct pipeline_config *config, struct pipeline_result *result)
+static struct progress progress_of(const struct command *command, const struct options *options)
 {
-	struct progress progress = {
+	return (struct progress){
 		.stream = command->terminal && !options->quiet ? command->err : NULL,
 	};
-	enum pipeline_exit code =
-		pipeline_run(config, result, command->stop, progress_show, &progress);
-	progress_end(&progress);
+}
+
+static enum pipeline_exit tell(
+	struct command *command, enum pipeline_exit code, const struct pipeline_result *result)
+{
 	if (code != PIPELINE_EXIT_OK)
 		command_error(command, code, "%s",
 			result->message[0] == '\0' ? "the run failed" : result->message);
 	return code;
+}
+
+static enum pipeline_exit run(
+	struct command *command, const struct options *options, struct pipeline_result *result)
+{
+	struct progress progress = progress_of(command, options);
+	enum pipeline_exit code =
+		pipeline_run(&options->config, result, command->stop, progress_show, &progress);
+	progress_end(&progress);
+	return tell(command, code, result);
 }
 
 static struct results_origin origin_of(struct command *command, struct command_machine *machine)
@@ -69,7 +80,7 @@ enum pipeline_exit command_replay(struct command *command, struct options *optio
 	struct pipeline_result *result = calloc(1, sizeof(*result));
 	if (result == NULL)
 		return command_error(command, PIPELINE_EXIT_RUN, "out of memory");
-	code = run(command, options, &options->config, result);
+	code = run(command, options, result);
 	FILE *stream = command_table_stream(command, options);
 	if (has_results(code) && stream != NULL)
 		pipeline_result_print(&options->config, result, stream);
@@ -113,27 +124,15 @@ static void plan(struct comparison *comparison, const struct options *options)
 	}
 }
 
-/* One run to warm up, thrown away: the first run in a process pays for memory that the later ones
- * find mapped, and sizes DPDK's memory, of which the reframer needs most. Then the runs in order;
- * stops at the first without results. */
 static enum pipeline_exit execute(
-	struct command *command, struct options *options, struct comparison *comparison)
+	struct command *command, const struct options *options, struct comparison *comparison)
 {
-	enum pipeline_exit worst = PIPELINE_EXIT_OK;
-	struct pipeline_config warm_up = comparison->configs[1];
-	warm_up.repeats = 1;
-	enum pipeline_exit code = run(command, options, &warm_up, &comparison->results[1]);
-	if (!has_results(code) || code == PIPELINE_EXIT_INTERRUPTED)
-		return code;
-	memset(&comparison->results[1], 0, sizeof(comparison->results[1]));
-	for (size_t i = 0; i < comparison->count; i++) {
-		code = run(command, options, &comparison->configs[i], &comparison->results[i]);
-		if (!has_results(code) || code == PIPELINE_EXIT_INTERRUPTED)
-			return code;
-		if (worst != PIPELINE_EXIT_BOOKS && code != PIPELINE_EXIT_OK)
-			worst = code;
-	}
-	return worst;
+	struct progress progress = progress_of(command, options);
+	size_t told;
+	enum pipeline_exit code = pipeline_compare(comparison->configs, comparison->results,
+		comparison->count, &told, command->stop, progress_show, &progress);
+	progress_end(&progress);
+	return tell(command, code, &comparison->results[told]);
 }
 
 static json_t *comparison_document(

@@ -124,6 +124,9 @@ struct pipeline_cost {
 	uint32_t repeats;
 	double spread; /* (max - min) / median of total over repeats; 0 for one repeat */
 	double total_min, total_max;
+	/* each repeat, in order: its total, and when it began, counted from the first repeat of all
+	 * configurations that took turns */
+	double repeat_total[PIPELINE_REPEATS_MAX], repeat_began_s[PIPELINE_REPEATS_MAX];
 	double tsc_hz;
 	double elapsed_s; /* median */
 	/* wall clock only */
@@ -178,6 +181,18 @@ int pipeline_config_check(const struct pipeline_config *config, char *message);
  */
 enum pipeline_exit pipeline_run(const struct pipeline_config *config,
 	struct pipeline_result *result, const atomic_bool *stop,
+	void (*progress)(void *context, const char *what, uint64_t done, uint64_t total),
+	void *progress_context);
+
+/*
+ * Run several configurations over the same packets, loaded once. They may differ in the reframer,
+ * the ablations and the chain's switches, not in what concerns input, workers and repeats. After
+ * one run to warm up (when there are two or more) they take turns: first repeat of each, second
+ * repeat of each, and so on, so that the machine's drift meets all of them alike. The outcome is
+ * the gravest of all; results[*told].message explains it.
+ */
+enum pipeline_exit pipeline_compare(const struct pipeline_config *configs,
+	struct pipeline_result *results, size_t count, size_t *told, const atomic_bool *stop,
 	void (*progress)(void *context, const char *what, uint64_t done, uint64_t total),
 	void *progress_context);
 

@@ -212,6 +212,19 @@ static json_t *pacing(struct results_builder *builder)
 	return object;
 }
 
+static json_t *repeats(struct results_builder *builder)
+{
+	const struct pipeline_cost *cost = &builder->result->cost;
+	json_t *array = json_array();
+	for (uint32_t i = 0; i < cost->repeats; i++) {
+		json_t *object = json_object();
+		results_put_real(builder, object, "began_s", cost->repeat_began_s[i]);
+		results_put_real(builder, object, "total", cost->repeat_total[i]);
+		results_append(builder, array, object);
+	}
+	return array;
+}
+
 json_t *results_cost_section(struct results_builder *builder)
 {
 	const struct pipeline_cost *cost = &builder->result->cost;
@@ -226,6 +239,7 @@ json_t *results_cost_section(struct results_builder *builder)
 		results_put(builder, object, "spread", json_null());
 	results_put_real(builder, object, "total_min", cost->total_min);
 	results_put_real(builder, object, "total_max", cost->total_max);
+	results_put(builder, object, "each", repeats(builder));
 	results_put_real(builder, object, "tsc_hz", cost->tsc_hz);
 	results_put_real(builder, object, "elapsed_s", cost->elapsed_s);
 	results_put(builder, object, "pacing_late_ns", pacing(builder));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One run: load, schedule, start workers, repeat, collect. */
+/* One run or several over the same packets: load, schedule, start workers, repeat, collect. */
 #include "pipeline/collect.h"
 #include "pipeline/eal.h"
 
@@ -17,10 +17,22 @@
 
 typedef void progress_fn(void *context, const char *what, uint64_t done, uint64_t total);
 
-/* Everything that lives as long as the run. */
-struct run {
+/* One configuration of those that take turns. */
+struct variant {
 	struct pipeline_config config; /* with seeds and limits filled in */
 	struct pipeline_result *result;
+	struct collect_sample *samples; /* one per repeat */
+	uint32_t repeats;               /* done */
+	uint64_t fingerprint;           /* of the last repeat's results */
+};
+
+/* Everything that lives as long as the run. What concerns the input is the same in all variants and
+ * read from the first one's configuration. */
+struct run {
+	struct variant *variants;
+	size_t variants_count;
+	const struct pipeline_config *config; /* of the first variant */
+	struct pipeline_result *result;       /* of the variant at work: takes messages */
 	const atomic_bool *stop;
 	progress_fn *progress;
 	void *progress_context;
@@ -29,7 +41,6 @@ struct run {
 	struct port source_port, sink_port;
 	struct worker_shared shared;
 	struct worker *workers;
-	struct collect_sample *samples;
 	pthread_barrier_t barrier;
 	pthread_mutex_t gate; /* closed while threads are started, then while one sets up */
 	bool abandoned;       /* not all could be started; gate protects it */
@@ -53,18 +64,18 @@ static enum pipeline_exit load(struct run *run)
 	struct traces_load_options options;
 	struct pipeline_result *result = run->result;
 	traces_load_options_defaults(&options);
-	options.merge = !run->config.concatenate;
-	options.packets_max = run->config.packets_max;
+	options.merge = !run->config->concatenate;
+	options.packets_max = run->config->packets_max;
 	options.progress = show_load;
 	options.progress_context = run;
 	int error = traces_trace_load(
-		&run->trace, run->config.paths, run->config.paths_count, &options, &result->load);
+		&run->trace, run->config->paths, run->config->paths_count, &options, &result->load);
 	if (error != 0) {
 		snprintf(result->message, sizeof(result->message), "%s", result->load.message);
 		return PIPELINE_EXIT_INPUT;
 	}
 	error = schedule_create(
-		&run->schedule, &run->config, run->trace, run->stop, result->message);
+		&run->schedule, run->config, run->trace, run->stop, result->message);
 	if (error == -EINTR) {
 		result->interrupted = true;
 		return PIPELINE_EXIT_INTERRUPTED;
@@ -77,9 +88,8 @@ static enum pipeline_exit load(struct run *run)
 				  : PIPELINE_EXIT_RUN;
 }
 
-static void describe_trace(struct run *run)
+static void describe_trace(const struct run *run, struct pipeline_result *result)
 {
-	struct pipeline_result *result = run->result;
 	const struct schedule *schedule = &run->schedule;
 	result->trace_packets = schedule->packets;
 	result->trace_wire_bytes = schedule->wire_bytes;
@@ -95,9 +105,8 @@ static void describe_trace(struct run *run)
 }
 
 /* DPDK memory of one worker: packet buffers, route tables, rule tables. */
-static size_t eal_bytes(const struct run *run)
+static size_t eal_bytes(const struct run *run, const struct pipeline_config *config)
 {
-	const struct pipeline_config *config = &run->config;
 	size_t buffers = config->rx == PIPELINE_RX_COLD ? 1u << 17 : config->rx_ring;
 	buffers += 2048;
 	if (config->reframer_enabled)
@@ -115,7 +124,7 @@ static size_t eal_bytes(const struct run *run)
 		else if (config->chain.functions[i].kind == CHAIN_FIREWALL)
 			bytes += (size_t)256 << 20;
 	}
-	if (run->config.source == PIPELINE_SOURCE_PORT || config->sink == PIPELINE_SINK_PORT)
+	if (config->source == PIPELINE_SOURCE_PORT || config->sink == PIPELINE_SINK_PORT)
 		bytes += (size_t)64 << 20;
 	return bytes * config->workers;
 }
@@ -123,17 +132,27 @@ static size_t eal_bytes(const struct run *run)
 static enum pipeline_exit start_dpdk(struct run *run)
 {
 	struct pipeline_result *result = run->result;
-	const struct pipeline_config *config = &run->config;
+	const struct pipeline_config *config = run->config;
 	const char *devices[] = { config->source_port, config->sink_port };
+	size_t bytes = 0;
 	bool huge;
-	if (pipeline_eal_start(eal_bytes(run), config->no_huge, devices, BASE_ARRAY_COUNT(devices),
-		    &huge, result->message) != 0)
+	for (size_t i = 0; i < run->variants_count; i++) {
+		size_t need = eal_bytes(run, &run->variants[i].config);
+		bytes = need > bytes ? need : bytes;
+	}
+	if (pipeline_eal_start(bytes, config->no_huge, devices, BASE_ARRAY_COUNT(devices), &huge,
+		    result->message) != 0)
 		return PIPELINE_EXIT_RUN;
-	result->huge_pages = run->shared.huge = huge;
-	snprintf(result->memory_note, sizeof(result->memory_note), "%s",
-		huge              ? "huge pages"
-		: config->no_huge ? "plain pages (asked for): slower"
-				  : "no free huge pages: slower, see docs/experiments.md");
+	run->shared.huge = huge;
+	for (size_t i = 0; i < run->variants_count; i++) {
+		result = run->variants[i].result;
+		result->huge_pages = huge;
+		snprintf(result->memory_note, sizeof(result->memory_note), "%s",
+			huge              ? "huge pages"
+			: config->no_huge ? "plain pages (asked for): slower"
+					  : "no free huge pages: slower, see docs/experiments.md");
+	}
+	result = run->result;
 	int error = 0;
 	if (config->source == PIPELINE_SOURCE_PORT)
 		error = port_start(&run->source_port, config->source_port,
@@ -201,7 +220,7 @@ static void *worker_thread(void *context)
 static void wait_for_workers(struct run *run, struct thread_argument *arguments, uint32_t count)
 {
 	const struct timespec tick = { .tv_nsec = 20000000 };
-	const struct pipeline_config *config = &run->config;
+	const struct pipeline_config *config = run->config;
 	uint64_t total = run->schedule.packets * config->loops * config->overlay;
 	for (unsigned int ticks = 0;; ticks++) {
 		uint64_t done = 0;
@@ -223,7 +242,7 @@ static void wait_for_workers(struct run *run, struct thread_argument *arguments,
 
 static int start_threads(struct run *run)
 {
-	uint32_t count = run->config.workers;
+	uint32_t count = run->config->workers;
 	pthread_t threads[PIPELINE_WORKERS_MAX];
 	struct thread_argument arguments[PIPELINE_WORKERS_MAX];
 	int error = pthread_barrier_init(&run->barrier, NULL, count);
@@ -254,7 +273,7 @@ static int start_threads(struct run *run)
 
 static enum pipeline_exit judge_workers(struct run *run)
 {
-	for (uint32_t i = 0; i < run->config.workers; i++) {
+	for (uint32_t i = 0; i < run->config->workers; i++) {
 		const struct worker *worker = &run->workers[i];
 		if (worker->error == 0)
 			continue;
@@ -267,10 +286,15 @@ static enum pipeline_exit judge_workers(struct run *run)
 	return PIPELINE_EXIT_OK;
 }
 
-static enum pipeline_exit run_once(struct run *run, uint32_t repeat)
+/* One pass of one variant. sample may be NULL: the pass only warms up. */
+static enum pipeline_exit run_once(
+	struct run *run, struct variant *variant, struct collect_sample *sample)
 {
-	const struct pipeline_config *config = &run->config;
+	const struct pipeline_config *config = &variant->config;
+	struct collect_sample unused = { 0 };
 	size_t size = config->workers * sizeof(struct worker);
+	run->result = variant->result;
+	run->shared.config = config;
 	run->workers = aligned_alloc(BASE_CACHE_LINE, size);
 	if (run->workers == NULL) {
 		snprintf(run->result->message, sizeof(run->result->message), "out of memory");
@@ -288,8 +312,8 @@ static enum pipeline_exit run_once(struct run *run, uint32_t repeat)
 	collect_reset(run->result);
 	for (uint32_t i = 0; i < config->workers; i++) {
 		if (!atomic_load(&run->shared.failed))
-			collect_worker(
-				run->result, &run->samples[repeat], &run->workers[i], config);
+			collect_worker(run->result, sample != NULL ? sample : &unused,
+				&run->workers[i], config);
 		if (!run->result->interrupted && !atomic_load(&run->shared.failed) &&
 			config->source == PIPELINE_SOURCE_TRACE && !run->workers[i].source->done)
 			run->result->interrupted = true;
@@ -300,49 +324,64 @@ static enum pipeline_exit run_once(struct run *run, uint32_t repeat)
 	return exit;
 }
 
+static enum pipeline_exit run_repeat(struct run *run, struct variant *variant)
+{
+	const struct pipeline_config *config = &variant->config;
+	struct pipeline_result *result = variant->result;
+	enum pipeline_exit exit = run_once(run, variant, &variant->samples[variant->repeats]);
+	variant->samples[variant->repeats].start_cycles = run->shared.start_cycles;
+	if (exit != PIPELINE_EXIT_OK) {
+		if (config->sink == PIPELINE_SINK_FILE)
+			sink_file_discard_parts(config);
+		return exit;
+	}
+	uint64_t fingerprint = collect_fingerprint(result);
+	if (variant->repeats != 0 && fingerprint != variant->fingerprint && !result->interrupted &&
+		config->clock == PIPELINE_CLOCK_VIRTUAL)
+		result->repeats_differ = true;
+	variant->fingerprint = fingerprint;
+	variant->repeats++;
+	return result->interrupted ? PIPELINE_EXIT_INTERRUPTED : PIPELINE_EXIT_OK;
+}
+
+/* The variants take turns, so that a machine that grows slower slows all of them. */
 static enum pipeline_exit run_repeats(struct run *run)
 {
-	struct pipeline_result *result = run->result;
-	uint64_t fingerprint = 0;
-	uint32_t repeat = 0;
-	while (repeat < run->config.repeats && !result->interrupted) {
-		enum pipeline_exit exit = run_once(run, repeat);
-		if (exit != PIPELINE_EXIT_OK) {
-			if (run->config.sink == PIPELINE_SINK_FILE)
-				sink_file_discard_parts(&run->config);
-			return exit;
-		}
-		uint64_t this_one = collect_fingerprint(result);
-		if (repeat != 0 && this_one != fingerprint && !result->interrupted &&
-			run->config.clock == PIPELINE_CLOCK_VIRTUAL)
-			result->repeats_differ = true;
-		fingerprint = this_one;
-		repeat++;
+	enum pipeline_exit exit = PIPELINE_EXIT_OK;
+	for (uint32_t repeat = 0; repeat < run->config->repeats; repeat++) {
+		for (size_t i = 0; i < run->variants_count && exit == PIPELINE_EXIT_OK; i++)
+			exit = run_repeat(run, &run->variants[i]);
 	}
-	collect_cost(&result->cost, run->samples, repeat, run->shared.tsc_hz);
-	if (run->config.sink == PIPELINE_SINK_FILE && run->config.workers > 1 &&
-		sink_file_join(&run->config, result->message) != 0)
+	if (exit != PIPELINE_EXIT_OK && exit != PIPELINE_EXIT_INTERRUPTED)
+		return exit;
+	for (size_t i = 0; i < run->variants_count; i++) {
+		struct variant *variant = &run->variants[i];
+		if (variant->repeats != 0)
+			collect_cost(&variant->result->cost, variant->samples, variant->repeats,
+				run->variants[0].samples[0].start_cycles, run->shared.tsc_hz);
+	}
+	if (run->config->sink == PIPELINE_SINK_FILE && run->config->workers > 1 &&
+		sink_file_join(run->config, run->result->message) != 0)
 		return PIPELINE_EXIT_RUN;
 	return PIPELINE_EXIT_OK;
 }
 
-static void tell_damage(struct run *run)
+static void tell_damage(const struct pipeline_config *config, struct pipeline_result *result)
 {
-	const struct traces_load_report *load = &run->result->load;
+	const struct traces_load_report *load = &result->load;
 	const struct traces_damage *first = &load->damages[0];
-	const char *path =
-		first->file < run->config.paths_count ? run->config.paths[first->file] : "?";
-	int used = snprintf(run->result->message, sizeof(run->result->message),
+	const char *path = first->file < config->paths_count ? config->paths[first->file] : "?";
+	int used = snprintf(result->message, sizeof(result->message),
 		"%.300s: damaged at packet %" PRIu64 ", byte %" PRIu64 ": %s", path, first->packet,
 		first->offset, first->reason);
 	if (load->damages_count > 1)
-		snprintf(run->result->message + used, sizeof(run->result->message) - (size_t)used,
+		snprintf(result->message + used, sizeof(result->message) - (size_t)used,
 			", and %" PRIu64 " more", load->damages_count - 1);
 }
 
-static enum pipeline_exit judge(struct run *run)
+static enum pipeline_exit judge(const struct variant *variant)
 {
-	struct pipeline_result *result = run->result;
+	struct pipeline_result *result = variant->result;
 	const char *wrong = NULL;
 	if (!result->books.balanced)
 		wrong = "books do not balance";
@@ -355,7 +394,7 @@ static enum pipeline_exit judge(struct run *run)
 		return PIPELINE_EXIT_BOOKS;
 	}
 	if (result->load.damages_count != 0)
-		tell_damage(run);
+		tell_damage(&variant->config, result);
 	if (result->interrupted) {
 		snprintf(result->message, sizeof(result->message), "interrupted");
 		return PIPELINE_EXIT_INTERRUPTED;
@@ -363,12 +402,32 @@ static enum pipeline_exit judge(struct run *run)
 	return result->load.damages_count != 0 ? PIPELINE_EXIT_DAMAGED : PIPELINE_EXIT_OK;
 }
 
+/* The gravest of the variants' outcomes; run->result becomes the one that it speaks of. */
+static enum pipeline_exit judge_all(struct run *run)
+{
+	static const enum pipeline_exit gravest_first[] = { PIPELINE_EXIT_BOOKS,
+		PIPELINE_EXIT_INTERRUPTED, PIPELINE_EXIT_DAMAGED, PIPELINE_EXIT_OK };
+	size_t worst = BASE_ARRAY_COUNT(gravest_first) - 1;
+	run->result = run->variants[0].result;
+	for (size_t i = 0; i < run->variants_count; i++) {
+		enum pipeline_exit exit = judge(&run->variants[i]);
+		for (size_t rank = 0; rank < worst; rank++) {
+			if (exit != gravest_first[rank])
+				continue;
+			worst = rank;
+			run->result = run->variants[i].result;
+		}
+	}
+	return gravest_first[worst];
+}
+
 /* Refuse what would make the system end processes. A connection takes about 100 bytes, and more
  * with a chain. */
 static enum pipeline_exit check_memory(struct run *run)
 {
 	enum { CONN_BYTES = 100 };
-	size_t need = (size_t)run->config.conntrack.entries_max * run->config.workers * CONN_BYTES;
+	size_t need =
+		(size_t)run->config->conntrack.entries_max * run->config->workers * CONN_BYTES;
 	size_t available = pipeline_eal_memory_available();
 	if (need <= available)
 		return PIPELINE_EXIT_OK;
@@ -379,18 +438,40 @@ static enum pipeline_exit check_memory(struct run *run)
 	return PIPELINE_EXIT_RUN;
 }
 
+static void describe_traces(struct run *run)
+{
+	for (size_t i = 0; i < run->variants_count; i++) {
+		if (i > 0)
+			run->variants[i].result->load = run->result->load;
+		describe_trace(run, run->variants[i].result);
+	}
+}
+
+/* A run to warm up, thrown away: the first in a process pays for memory that later ones find
+ * mapped. The last variant's buffers are the largest. */
+static enum pipeline_exit warm_up(struct run *run)
+{
+	struct variant *variant = &run->variants[run->variants_count - 1];
+	enum pipeline_exit exit = run_once(run, variant, NULL);
+	if (exit == PIPELINE_EXIT_OK && variant->result->interrupted) {
+		snprintf(variant->result->message, sizeof(variant->result->message), "interrupted");
+		return PIPELINE_EXIT_INTERRUPTED;
+	}
+	return exit;
+}
+
 static enum pipeline_exit execute(struct run *run)
 {
 	struct timespec now;
 	enum pipeline_exit exit = PIPELINE_EXIT_OK;
-	if (run->config.source == PIPELINE_SOURCE_TRACE) {
+	if (run->config->source == PIPELINE_SOURCE_TRACE) {
 		exit = load(run);
 	} else {
 		clock_gettime(CLOCK_REALTIME, &now);
 		run->schedule.epoch_ns =
 			(uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 	}
-	describe_trace(run);
+	describe_traces(run);
 	if (exit == PIPELINE_EXIT_OK)
 		exit = check_memory(run);
 	if (exit == PIPELINE_EXIT_OK)
@@ -398,57 +479,100 @@ static enum pipeline_exit execute(struct run *run)
 	if (exit != PIPELINE_EXIT_OK)
 		return exit;
 	struct worker_shared *shared = &run->shared;
-	shared->config = &run->config;
+	const struct pipeline_config *config = run->config;
 	shared->schedule = &run->schedule;
 	shared->trace = run->trace;
 	shared->stop = run->stop;
 	shared->tsc_hz = (double)rte_get_tsc_hz();
-	shared->end_ns = (run->config.loops - 1) * run->schedule.period_ns +
-			 run->schedule.duration_ns +
-			 (run->config.overlay - 1) * run->config.overlay_shift_ns;
-	exit = run_repeats(run);
-	return exit == PIPELINE_EXIT_OK ? judge(run) : exit;
+	shared->end_ns = (config->loops - 1) * run->schedule.period_ns + run->schedule.duration_ns +
+			 (config->overlay - 1) * config->overlay_shift_ns;
+	if (run->variants_count > 1)
+		exit = warm_up(run);
+	if (exit == PIPELINE_EXIT_OK)
+		exit = run_repeats(run);
+	return exit == PIPELINE_EXIT_OK ? judge_all(run) : exit;
 }
 
 /* Salts come from the seed, so that a run can be repeated exactly. */
-static void fill_in(struct run *run)
+static void fill_in(struct pipeline_config *config)
 {
-	struct pipeline_config *config = &run->config;
 	uint64_t state = config->seed;
 	config->parse.hash.salt[0] = base_rng_splitmix64(&state);
 	config->parse.hash.salt[1] = base_rng_splitmix64(&state);
+}
+
+/* -ENOMEM. */
+static int add_variants(struct run *run, const struct pipeline_config *configs,
+	struct pipeline_result *results, size_t count)
+{
+	run->variants = calloc(count, sizeof(*run->variants));
+	if (run->variants == NULL)
+		return -ENOMEM;
+	run->variants_count = count;
+	run->config = &run->variants[0].config;
+	for (size_t i = 0; i < count; i++) {
+		struct variant *variant = &run->variants[i];
+		BASE_ASSERT(configs[i].paths == configs[0].paths &&
+			    configs[i].workers == configs[0].workers &&
+			    configs[i].repeats == configs[0].repeats);
+		variant->config = configs[i];
+		variant->result = &results[i];
+		variant->samples = calloc(configs[i].repeats, sizeof(*variant->samples));
+		if (variant->samples == NULL)
+			return -ENOMEM;
+		fill_in(&variant->config);
+	}
+	return 0;
+}
+
+static void destroy_run(struct run *run)
+{
+	port_stop(&run->source_port);
+	port_stop(&run->sink_port);
+	schedule_destroy(&run->schedule);
+	traces_trace_destroy(run->trace);
+	pthread_mutex_destroy(&run->gate);
+	for (size_t i = 0; i < run->variants_count; i++)
+		free(run->variants[i].samples);
+	free(run->variants);
+	free(run);
+}
+
+enum pipeline_exit pipeline_compare(const struct pipeline_config *configs,
+	struct pipeline_result *results, size_t count, size_t *told, const atomic_bool *stop,
+	progress_fn *progress, void *progress_context)
+{
+	*told = 0;
+	for (size_t i = 0; i < count; i++) {
+		memset(&results[i], 0, sizeof(results[i]));
+		collect_reset(&results[i]);
+		if (pipeline_config_check(&configs[i], results[0].message) != 0)
+			return PIPELINE_EXIT_USAGE;
+	}
+	struct run *run = calloc(1, sizeof(*run));
+	if (run == NULL) {
+		snprintf(results[0].message, sizeof(results[0].message), "out of memory");
+		return PIPELINE_EXIT_RUN;
+	}
+	run->result = &results[0];
+	run->stop = stop;
+	run->progress = progress;
+	run->progress_context = progress_context;
+	pthread_mutex_init(&run->gate, NULL);
+	enum pipeline_exit exit = PIPELINE_EXIT_RUN;
+	if (add_variants(run, configs, results, count) == 0)
+		exit = execute(run);
+	else
+		snprintf(run->result->message, sizeof(run->result->message), "out of memory");
+	*told = (size_t)(run->result - results);
+	destroy_run(run);
+	return exit;
 }
 
 enum pipeline_exit pipeline_run(const struct pipeline_config *config,
 	struct pipeline_result *result, const atomic_bool *stop, progress_fn *progress,
 	void *progress_context)
 {
-	memset(result, 0, sizeof(*result));
-	collect_reset(result);
-	if (pipeline_config_check(config, result->message) != 0)
-		return PIPELINE_EXIT_USAGE;
-	struct run *run = calloc(1, sizeof(*run));
-	struct collect_sample *samples = calloc(config->repeats, sizeof(*samples));
-	enum pipeline_exit exit = PIPELINE_EXIT_RUN;
-	if (run != NULL && samples != NULL) {
-		run->config = *config;
-		run->result = result;
-		run->stop = stop;
-		run->progress = progress;
-		run->progress_context = progress_context;
-		pthread_mutex_init(&run->gate, NULL);
-		run->samples = samples;
-		fill_in(run);
-		exit = execute(run);
-		port_stop(&run->source_port);
-		port_stop(&run->sink_port);
-		schedule_destroy(&run->schedule);
-		traces_trace_destroy(run->trace);
-		pthread_mutex_destroy(&run->gate);
-	} else {
-		snprintf(result->message, sizeof(result->message), "out of memory");
-	}
-	free(samples);
-	free(run);
-	return exit;
+	size_t told;
+	return pipeline_compare(config, result, 1, &told, stop, progress, progress_context);
 }

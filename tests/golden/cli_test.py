@@ -91,6 +91,13 @@ class Command(unittest.TestCase):
         results = [entry["result"] for entry in document["runs"]]
         self.assertFalse(results[0]["reframer"]["enabled"])
         self.assertTrue(all(result["books"]["balanced"] for result in results))
+        # Configurations take turns: no row has two repeats before every other row has one.
+        turns = sorted((each["began_s"], row) for row, result in enumerate(results)
+                       for each in result["cost"]["each"])
+        self.assertEqual([row for _, row in turns], 3 * [0, 1, 2, 3])
+        # What comes out is what a run alone gives.
+        alone = self.document("replay", self.case, "--chain", "lb", "--reframer", "delay=1ms")
+        self.assertEqual(deterministic(results[1]), deterministic(alone))
         # An ablation costs; it never changes what comes out.
         self.assertEqual({result["conntrack"]["flow_digest"] for result in results[1:]},
                          {results[1]["conntrack"]["flow_digest"]})

@@ -16,20 +16,26 @@ static void cost_is_the_median_and_spread_the_range_over_it(void **)
 {
 	struct collect_sample samples[3] = { sample_of(3000), sample_of(1000), sample_of(2000) };
 	struct pipeline_cost cost = { 0 };
-	collect_cost(&cost, samples, 3, 1000.0);
+	for (uint64_t i = 0; i < 3; i++)
+		samples[i].start_cycles = 5000 + 4000 * i;
+	collect_cost(&cost, samples, 3, 4000, 1000.0);
 	assert_float_equal(cost.total, 20.0, 1e-9);
 	assert_float_equal(cost.parse, 10.0, 1e-9);
 	assert_float_equal(cost.spread, 1.0, 1e-9);
 	assert_float_equal(cost.elapsed_s, 2.0, 1e-9);
 	assert_float_equal(cost.packets_per_s, 50.0, 1e-9);
 	assert_float_equal(cost.bits_per_s, 40000.0, 1e-9);
+	/* the repeats themselves stay in order */
+	assert_float_equal(cost.repeat_total[1], 10.0, 1e-9);
+	assert_float_equal(cost.repeat_began_s[0], 1.0, 1e-9);
+	assert_float_equal(cost.repeat_began_s[2], 9.0, 1e-9);
 }
 
 static void no_packets_cost_nothing_and_divide_by_nothing(void **)
 {
 	struct collect_sample samples[1] = { 0 };
 	struct pipeline_cost cost = { 0 };
-	collect_cost(&cost, samples, 1, 1000.0);
+	collect_cost(&cost, samples, 1, 0, 1000.0);
 	assert_float_equal(cost.total, 0.0, 0.0);
 	assert_float_equal(cost.packets_per_s, 0.0, 0.0);
 }
