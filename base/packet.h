@@ -48,7 +48,11 @@ enum base_packet_flag {
 	BASE_PACKET_L4 = 1 << 8,              /* l4_offset points at a whole transport header */
 	BASE_PACKET_FRAGMENT_ORPHAN = 1 << 9, /* later fragment whose first was not seen: ports 0 */
 	BASE_PACKET_OPERATOR_BYPASS = 1 << 10, /* operator's filter matched: do not hold */
+	BASE_PACKET_OPERATOR_BULK = 1 << 11, /* operator's other filter matched: may wait longer */
 };
+
+/* Set by the source, kept by the parser. */
+enum { BASE_PACKET_OPERATOR = BASE_PACKET_OPERATOR_BYPASS | BASE_PACKET_OPERATOR_BULK };
 
 /* Written by conntrack for the chain. */
 enum base_conn_flag {
@@ -68,7 +72,7 @@ struct base_packet {
 	uint32_t conn;      /* conntrack -> chain: entry index or BASE_CONN_NONE */
 	uint32_t wire_len;  /* source -> counters, sink: bytes that were on the wire */
 	uint32_t cap_len;   /* source -> all: readable bytes at data */
-	uint16_t flags;     /* parser (source: bypass) -> all: enum base_packet_flag */
+	uint16_t flags;     /* parser (source: operator's) -> all: enum base_packet_flag */
 	uint16_t l3_offset; /* parser -> chain: IP header the key was taken from */
 	uint16_t l4_offset; /* parser -> conntrack, chain: transport header, see BASE_PACKET_L4 */
 	uint16_t payload_offset; /* parser -> chain, gpu_offload: byte after transport header */

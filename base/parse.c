@@ -110,7 +110,7 @@ static void write_outputs(const struct base_parse_walk *walk, struct base_packet
 	struct base_parse_out out = walk->out;
 	if (!flow)
 		out = (struct base_parse_out){ 0 };
-	packet->flags = (uint16_t)((packet->flags & BASE_PACKET_OPERATOR_BYPASS) | out.flags);
+	packet->flags = (uint16_t)((packet->flags & BASE_PACKET_OPERATOR) | out.flags);
 	packet->l3_offset = out.l3_offset;
 	packet->l4_offset = out.l4_offset;
 	packet->payload_offset = out.payload_offset;
@@ -325,7 +325,7 @@ static inline __attribute__((always_inline)) bool finish_fast(const struct fast_
 	uint32_t header_len = tcp != 0 ? offset_len : 8;
 	bool reversed = ip_len == 20 ? write_ip4_key(config, walk, protocol, packet)
 				     : write_ip6_key(config, walk, protocol, packet);
-	uint32_t flags = (packet->flags & BASE_PACKET_OPERATOR_BYPASS) |
+	uint32_t flags = (packet->flags & BASE_PACKET_OPERATOR) |
 			 (ip_len == 20 ? BASE_PACKET_IP4 : BASE_PACKET_IP6) | BASE_PACKET_FLOW |
 			 BASE_PACKET_L4 | (uint32_t)reversed * BASE_PACKET_REVERSED;
 	store_offsets(packet, flags, (uint32_t)(walk->ip - packet->data), ip_len, header_len);

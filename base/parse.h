@@ -2,7 +2,7 @@
 /*
  * Bounds-checked header walk over captured bytes. Pure: no DPDK, no clock, no allocation.
  *
- * In: packet->data, cap_len, wire_len, link (and BASE_PACKET_OPERATOR_BYPASS in flags).
+ * In: packet->data, cap_len, wire_len, link (and BASE_PACKET_OPERATOR in flags).
  * Out: offsets, protocol, flags, payload_len, key, hash, or a named refusal.
  *
  * Walks Ethernet (802.1Q, 802.1ad, 0x9100, 0x9200 stacks; VID 0 is untagged), 802.3/SNAP, MPLS,

@@ -71,6 +71,10 @@ static int check_reframer(const struct pipeline_config *config, char *message)
 	else if (reframer->held_flows_max < 1 ||
 		 reframer->held_flows_max > reframer->held_packets_max)
 		wrong = "reframer flows: expected 1..held";
+	else if (config->bulk_filter != NULL && !reframer->operator_bulk)
+		wrong = "bulk: needs a delay, such as --reframer bulk=1ms";
+	else if (config->bulk_filter == NULL && reframer->operator_bulk)
+		wrong = "reframer bulk: needs a filter, such as --bulk 'udp port 443'";
 	for (int i = 0; i < REFRAMER_CLASSES_COUNT && wrong == NULL; i++) {
 		if ((double)reframer->delay_ns[i] * config->speed > 1e18)
 			wrong = "reframer delay: delay * speed is more than 30 years";

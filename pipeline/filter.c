@@ -8,10 +8,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct filter {
-	bool empty;
+/* One expression and the mark of packets that match. */
+struct expression {
+	const char *name;
+	uint16_t flag;
 	bool usable[BASE_LINKS_COUNT]; /* not every expression fits every link type */
 	struct bpf_program programs[BASE_LINKS_COUNT];
+};
+
+enum { EXPRESSIONS = 2 };
+
+struct filter {
+	bool empty; /* all of them */
+	struct expression expressions[EXPRESSIONS];
 };
 
 /* DLT_ numbers equal LINKTYPE_ numbers for all but RAW. */
@@ -21,32 +30,45 @@ static int dlt_of(enum base_link link)
 }
 
 static bool compile(
-	struct filter *filter, enum base_link link, const char *expression, char *message)
+	struct expression *expression, enum base_link link, const char *text, char *message)
 {
 	pcap_t *dead = pcap_open_dead(dlt_of(link), 262144);
 	if (dead == NULL)
 		return false;
-	bool done = pcap_compile(dead, &filter->programs[link], expression, 1,
-			    PCAP_NETMASK_UNKNOWN) == 0;
+	bool done =
+		pcap_compile(dead, &expression->programs[link], text, 1, PCAP_NETMASK_UNKNOWN) == 0;
 	if (!done)
-		snprintf(message, PIPELINE_MESSAGE_SIZE, "bypass filter '%.200s': %.200s",
-			expression, pcap_geterr(dead));
+		snprintf(message, PIPELINE_MESSAGE_SIZE, "%s filter '%.200s': %.200s",
+			expression->name, text, pcap_geterr(dead));
 	pcap_close(dead);
 	return done;
 }
 
-int filter_create(struct filter **out, const char *expression, char *message)
+static int expression_set(struct expression *expression, const char *name, uint16_t flag,
+	const char *text, char *message)
+{
+	expression->name = name;
+	expression->flag = flag;
+	for (int link = 0; link < BASE_LINKS_COUNT && text != NULL; link++)
+		expression->usable[link] = compile(expression, (enum base_link)link, text, message);
+	bool usable = expression->usable[BASE_LINK_ETHERNET] || expression->usable[BASE_LINK_RAW];
+	return text == NULL || usable ? 0 : -EINVAL;
+}
+
+int filter_create(struct filter **out, const char *bypass, const char *bulk, char *message)
 {
 	struct filter *filter = calloc(1, sizeof(*filter));
 	if (filter == NULL)
 		return -ENOMEM;
-	filter->empty = expression == NULL;
-	for (int link = 0; link < BASE_LINKS_COUNT && !filter->empty; link++)
-		filter->usable[link] = compile(filter, (enum base_link)link, expression, message);
-	if (!filter->empty && !filter->usable[BASE_LINK_ETHERNET] &&
-		!filter->usable[BASE_LINK_RAW]) {
+	filter->empty = bypass == NULL && bulk == NULL;
+	int error = expression_set(
+		&filter->expressions[0], "bypass", BASE_PACKET_OPERATOR_BYPASS, bypass, message);
+	if (error == 0)
+		error = expression_set(
+			&filter->expressions[1], "bulk", BASE_PACKET_OPERATOR_BULK, bulk, message);
+	if (error != 0) {
 		filter_destroy(filter);
-		return -EINVAL;
+		return error;
 	}
 	*out = filter;
 	return 0;
@@ -56,17 +78,27 @@ void filter_destroy(struct filter *filter)
 {
 	if (filter == NULL)
 		return;
-	for (int link = 0; link < BASE_LINKS_COUNT; link++) {
-		if (filter->usable[link])
-			pcap_freecode(&filter->programs[link]);
+	for (int i = 0; i < EXPRESSIONS; i++) {
+		struct expression *expression = &filter->expressions[i];
+		for (int link = 0; link < BASE_LINKS_COUNT; link++) {
+			if (expression->usable[link])
+				pcap_freecode(&expression->programs[link]);
+		}
 	}
 	free(filter);
 }
 
-bool filter_match(const struct filter *filter, const struct base_packet *packet)
+uint16_t filter_flags(const struct filter *filter, const struct base_packet *packet)
 {
-	if (BASE_LIKELY(filter->empty) || !filter->usable[packet->link])
-		return false;
-	return bpf_filter(filter->programs[packet->link].bf_insns, packet->data, packet->wire_len,
-		       packet->cap_len) != 0;
+	uint16_t flags = 0;
+	if (BASE_LIKELY(filter->empty))
+		return 0;
+	for (int i = 0; i < EXPRESSIONS; i++) {
+		const struct expression *expression = &filter->expressions[i];
+		if (expression->usable[packet->link] &&
+			bpf_filter(expression->programs[packet->link].bf_insns, packet->data,
+				packet->wire_len, packet->cap_len) != 0)
+			flags |= expression->flag;
+	}
+	return flags;
 }

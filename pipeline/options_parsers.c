@@ -19,16 +19,31 @@ int options_parse_reframer(struct options *options, void *target, const char *te
 	return 0;
 }
 
+static int parse_delay(uint64_t *delay_ns, const char *text, char *message)
+{
+	if (units_parse_time_ns(text, delay_ns) != 0)
+		return options_refuse(message, text, "a time with its unit, such as 16us");
+	return 0;
+}
+
 int options_parse_short(struct options *options, void *target, const char *text, char *message)
 {
 	struct reframer_config *reframer = target;
-	uint64_t delay_ns;
 	(void)options;
-	if (units_parse_time_ns(text, &delay_ns) != 0)
-		return options_refuse(message, text, "a time with its unit, such as 16us");
-	reframer->delay_ns[REFRAMER_CLASS_SHORT] = delay_ns;
-	reframer->short_acks = true;
-	return 0;
+	int error = parse_delay(&reframer->delay_ns[REFRAMER_CLASS_SHORT], text, message);
+	if (error == 0)
+		reframer->short_acks = true;
+	return error;
+}
+
+int options_parse_bulk(struct options *options, void *target, const char *text, char *message)
+{
+	struct reframer_config *reframer = target;
+	(void)options;
+	int error = parse_delay(&reframer->delay_ns[REFRAMER_CLASS_BULK], text, message);
+	if (error == 0)
+		reframer->operator_bulk = true;
+	return error;
 }
 
 int options_parse_bypass(struct options *options, void *target, const char *text, char *message)

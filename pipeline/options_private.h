@@ -47,6 +47,7 @@ char *options_split(char **rest, const char *separators);
 /* Parsers of the table (struct options_row.parse). */
 int options_parse_backend(struct options *options, void *target, const char *text, char *message);
 int options_parse_backends(struct options *options, void *target, const char *text, char *message);
+int options_parse_bulk(struct options *options, void *target, const char *text, char *message);
 int options_parse_bypass(struct options *options, void *target, const char *text, char *message);
 int options_parse_nat_address(
 	struct options *options, void *target, const char *text, char *message);

@@ -92,6 +92,7 @@ struct pipeline_config {
 	unsigned int ablations;    /* enum pipeline_ablation */
 	bool no_huge;              /* do not use huge pages even when there are some */
 	const char *bypass_filter; /* libpcap filter; matching packets bypass the reframer. NULL */
+	const char *bulk_filter;   /* matching packets are of its bulk class. NULL */
 
 	/* stages; arenas and ablation switches inside are set by pipeline_run */
 	struct base_parse_config parse;

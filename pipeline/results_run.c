@@ -55,6 +55,11 @@ static json_t *reframer_options(struct results_builder *builder)
 			builder, object, "short_ns", reframer->delay_ns[REFRAMER_CLASS_SHORT]);
 	else
 		results_put(builder, object, "short_ns", json_null());
+	if (reframer->operator_bulk)
+		results_put_count(
+			builder, object, "bulk_ns", reframer->delay_ns[REFRAMER_CLASS_BULK]);
+	else
+		results_put(builder, object, "bulk_ns", json_null());
 	results_put_count(builder, object, "run_packets", reframer->run_packets_max);
 	results_put_count(builder, object, "held_packets", reframer->held_packets_max);
 	results_put_count(builder, object, "held_flows", reframer->held_flows_max);
@@ -63,6 +68,7 @@ static json_t *reframer_options(struct results_builder *builder)
 	results_put_flag(builder, object, "bypass_rst", reframer->bypass_rst);
 	results_put_flag(builder, object, "bypass_first", reframer->bypass_first);
 	results_put_text(builder, object, "bypass_filter", builder->config->bypass_filter);
+	results_put_text(builder, object, "bulk_filter", builder->config->bulk_filter);
 	return object;
 }
 

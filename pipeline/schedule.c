@@ -106,7 +106,7 @@ static int plan_packet(struct planner *planner, const struct traces_record *reco
 		key_set_add(planner->keys, &packet.key, packet.hash) < 0)
 		return -ENOMEM;
 	struct schedule_entry entry = { packet.time_ns, index,
-		filter_match(planner->filter, &packet) ? SCHEDULE_BYPASS : 0 };
+		filter_flags(planner->filter, &packet) };
 	schedule->wire_bytes += record->wire_len;
 	schedule->captured_bytes += record->cap_len;
 	if (record->cap_len > schedule->cap_len_max)
@@ -157,7 +157,8 @@ int schedule_create(struct schedule *schedule, const struct pipeline_config *con
 		snprintf(message, PIPELINE_MESSAGE_SIZE, "more than 2^32 - 2 packets");
 		return -EFBIG;
 	}
-	int error = filter_create(&planner.filter, config->bypass_filter, message);
+	int error =
+		filter_create(&planner.filter, config->bypass_filter, config->bulk_filter, message);
 	if (error == 0)
 		error = base_parser_create(&planner.parser, &config->parse);
 	if (error == 0)

@@ -13,14 +13,10 @@
 
 #include "pipeline/pipeline.h"
 
-enum schedule_flag {
-	SCHEDULE_BYPASS = 1 << 0, /* the operator's filter matched */
-};
-
 struct schedule_entry {
 	uint64_t time_ns; /* since the first packet of the trace */
 	uint32_t record;  /* index into the trace's records */
-	uint32_t flags;
+	uint32_t flags;   /* BASE_PACKET_OPERATOR marks */
 };
 static_assert(sizeof(struct schedule_entry) == 16, "documented memory");
 

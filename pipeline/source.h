@@ -37,4 +37,4 @@ int source_trace_create(struct source **out, const struct pipeline_config *confi
 
 /* Queue `worker` of the port that port.h started; the port's pool is `pool`. */
 int source_port_create(struct source **out, uint16_t port, uint16_t queue,
-	const char *bypass_filter, char *message);
+	const struct pipeline_config *config, char *message);

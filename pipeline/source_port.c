@@ -28,8 +28,7 @@ static void fill(struct source_port *source, struct rte_mbuf *mbuf, uint64_t now
 	packet->cap_len = mbuf->data_len; /* no scatter: the first segment is the frame */
 	packet->link = BASE_LINK_ETHERNET;
 	packet->interface = (uint8_t)source->port;
-	if (filter_match(source->filter, packet))
-		packet->flags = BASE_PACKET_OPERATOR_BYPASS;
+	packet->flags = filter_flags(source->filter, packet);
 }
 
 static unsigned int port_poll(
@@ -62,12 +61,13 @@ static void port_destroy(struct source *base)
 static const struct source_ops port_ops = { port_poll, port_give_back, port_destroy };
 
 int source_port_create(struct source **out, uint16_t port, uint16_t queue,
-	const char *bypass_filter, char *message)
+	const struct pipeline_config *config, char *message)
 {
 	struct source_port *source = calloc(1, sizeof(*source));
 	if (source == NULL)
 		return -ENOMEM;
-	int error = filter_create(&source->filter, bypass_filter, message);
+	int error =
+		filter_create(&source->filter, config->bypass_filter, config->bulk_filter, message);
 	if (error != 0) {
 		free(source);
 		return error;

@@ -176,8 +176,7 @@ static void emit(struct source_trace *source, struct base_packet *packet)
 			packet->cap_len = cap_len;
 	}
 	packet->seq = source->seq++;
-	if (BASE_UNLIKELY(entry->flags & SCHEDULE_BYPASS))
-		packet->flags = BASE_PACKET_OPERATOR_BYPASS;
+	packet->flags = (uint16_t)entry->flags;
 }
 
 static unsigned int trace_poll(

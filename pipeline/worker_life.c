@@ -37,7 +37,7 @@ static int setup_source(struct worker *worker)
 			shared->trace, worker->index, reserve_buffers(worker));
 	else
 		error = source_port_create(&worker->source, shared->source_port->id,
-			(uint16_t)worker->index, shared->config->bypass_filter, worker->message);
+			(uint16_t)worker->index, shared->config, worker->message);
 	return error == 0 ? 0 : failed(worker, "packet buffers", error);
 }
 

@@ -88,7 +88,8 @@ int reframer_create(struct reframer **out, const struct reframer_config *config)
 	reframer->held_flows_max = config->held_flows_max;
 	reframer->bypass_first = config->bypass_first;
 	reframer->prefetch = config->prefetch;
-	reframer->many_classes = config->short_acks || config->classify != NULL;
+	reframer->many_classes =
+		config->short_acks || config->operator_bulk || config->classify != NULL;
 	reframer->plain = !reframer->many_classes && config->run_packets_max > 1 &&
 			  config->delay_ns[REFRAMER_CLASS_NORMAL] != 0;
 	reframer->recent_slot = HELD_NONE;

@@ -53,7 +53,7 @@
 enum reframer_class {
 	REFRAMER_CLASS_NORMAL, /* data */
 	REFRAMER_CLASS_SHORT,  /* pure TCP ACKs and FINs */
-	REFRAMER_CLASS_BULK,   /* the operator's: packets that config.classify puts there */
+	REFRAMER_CLASS_BULK,   /* the operator's: marked so, or put there by config.classify */
 	REFRAMER_CLASSES_COUNT
 };
 
@@ -87,11 +87,13 @@ struct reframer_config {
 	uint32_t held_flows_max;                   /* default 4096, <= held_packets_max */
 	bool bypass_syn, bypass_rst, bypass_first; /* default on, on, on */
 	bool short_acks;     /* pure ACKs and FINs use REFRAMER_CLASS_SHORT; default off */
+	bool operator_bulk;  /* packets marked BASE_PACKET_OPERATOR_BULK use REFRAMER_CLASS_BULK,
+				before short_acks; default off: the mark is ignored */
 	bool prefetch;       /* default on; off only to measure what it gains */
 	uint32_t seen_flows; /* flows whose first packet is remembered for bypass_first: a
 				      fixed filter of 16-bit tags, oldest forgotten, default 1 Mi */
 	uint64_t salt;
-	reframer_classify_fn *classify; /* replaces short_acks; NULL (default): none */
+	reframer_classify_fn *classify; /* replaces both; NULL (default): none */
 	const void *classify_arg;
 	struct base_arena *arena; /* outlives the reframer */
 };

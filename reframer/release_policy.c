@@ -8,6 +8,7 @@ void reframer_release_policy_init(
 		.classify = config->classify,
 		.classify_arg = config->classify_arg,
 		.short_acks = config->short_acks,
+		.operator_bulk = config->operator_bulk,
 	};
 	for (unsigned int i = 0; i < REFRAMER_CLASSES_COUNT; i++)
 		policy->delay_ns[i] = config->delay_ns[i];

@@ -15,7 +15,7 @@ struct release_policy {
 	reframer_classify_fn *classify;
 	const void *classify_arg;
 	uint8_t bypass_tcp_flags;
-	bool short_acks;
+	bool short_acks, operator_bulk;
 };
 
 /* "May be held": no release reason applies. */
@@ -40,6 +40,8 @@ static inline enum reframer_class release_policy_class(
 {
 	if (policy->classify != NULL)
 		return policy->classify(packet, policy->classify_arg);
+	if (policy->operator_bulk && (packet->flags & BASE_PACKET_OPERATOR_BULK) != 0)
+		return REFRAMER_CLASS_BULK;
 	if (policy->short_acks && release_policy_is_short(packet))
 		return REFRAMER_CLASS_SHORT;
 	return REFRAMER_CLASS_NORMAL;

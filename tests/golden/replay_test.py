@@ -253,6 +253,16 @@ class Results(unittest.TestCase):
         self.compare([("--speed", 20), ("--speed", 0.5), ("--reframer", "delay=1ms,held=64"),
                       ("--reframer", "off")], Replay.flow_results)
 
+    def test_bulk_packets_wait_by_their_own_delay(self):
+        self.compare([("--bulk", "udp", "--reframer", "delay=1us,bulk=3ms"),
+                      ("--bulk", "tcp", "--reframer", "bulk=0")], Replay.flow_results)
+        none, long = replay_all([
+            (SAMPLE, *BASE, "--bulk", "udp", "--reframer", f"delay=1us,bulk={delay}")
+            for delay in ("1us", "3ms")])
+        self.assertEqual(none.document["reframer"]["hold_max_ns"], 1000)
+        self.assertGreater(long.document["reframer"]["hold_max_ns"], 1000000)
+        self.assertLessEqual(long.document["reframer"]["hold_max_ns"], 3000000)
+
     def test_burst_size_does_not_change_flow_results(self):
         self.compare([("--burst", 1), ("--burst", 7), ("--burst", 256)], Replay.flow_results)
 

@@ -71,7 +71,8 @@ static void add_packet(struct run *run, const uint8_t *operation, uint64_t time_
 		.time_ns = time_ns,
 		.flow = flow,
 		.hash = flow * UINT32_C(0x9e3779b1) & run->hash_mask,
-		.flags = (operation[1] & 32) != 0 ? BASE_PACKET_OPERATOR_BYPASS : 0,
+		.flags = (uint16_t)(((operation[1] & 32) != 0 ? BASE_PACKET_OPERATOR_BYPASS : 0) |
+				    ((operation[1] & 16) != 0 ? BASE_PACKET_OPERATOR_BULK : 0)),
 		.payload_len = operation[5],
 		.protocol = udp ? BASE_PROTOCOL_UDP : BASE_PROTOCOL_TCP,
 		.tcp_flags = operation[4],

@@ -130,6 +130,8 @@ static enum reframer_class class_of(
 	const struct reframer_config *config = &naive->config;
 	if (config->classify != NULL)
 		return config->classify(packet, config->classify_arg);
+	if (config->operator_bulk && (packet->flags & BASE_PACKET_OPERATOR_BULK))
+		return REFRAMER_CLASS_BULK;
 	bool tcp = packet->protocol == BASE_PROTOCOL_TCP;
 	bool opens = packet->tcp_flags & BASE_TCP_SYN, resets = packet->tcp_flags & BASE_TCP_RST;
 	bool fin = packet->tcp_flags & BASE_TCP_FIN, ack = packet->tcp_flags & BASE_TCP_ACK;

@@ -61,6 +61,7 @@ static struct reframer_config random_config(struct base_rng *rng)
 	config.bypass_first = bits & 4;
 	config.short_acks = bits & 8;
 	config.prefetch = bits & 16;
+	config.operator_bulk = bits & 128;
 	config.salt = base_rng_u64(rng);
 	if ((bits & 0x60) == 0) {
 		config.classify = by_payload;
@@ -122,7 +123,8 @@ static struct comparison_packet random_packet(struct traffic *traffic)
 		packet.flow = 0;
 		break;
 	case 1:
-		packet.flags = BASE_PACKET_OPERATOR_BYPASS;
+		packet.flags = base_rng_below(rng, 2) == 0 ? BASE_PACKET_OPERATOR_BYPASS
+							   : BASE_PACKET_OPERATOR_BULK;
 		break;
 	default:
 		packet.tcp_flags = (uint8_t)base_rng_u64(rng);

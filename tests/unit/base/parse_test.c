@@ -363,20 +363,20 @@ static void right_checksums_of_every_protocol_verify(void **)
 	parse_fixture_close(&f);
 }
 
-static void operator_bypass_survives_parsing(void **)
+static void operators_marks_survive_parsing(void **)
 {
 	struct parse_fixture f;
 	parse_fixture_open(&f);
 	struct packets_spec spec = tcp();
 	struct base_packet *packet = packets_pool_build(&f.pool, 0, &spec, 0);
-	packet->flags = BASE_PACKET_OPERATOR_BYPASS | BASE_PACKET_TUNNEL;
+	packet->flags = BASE_PACKET_OPERATOR | BASE_PACKET_TUNNEL;
 	assert_int_equal(base_parse_packet(f.parser, packet), BASE_PARSE_FLOW);
 	assert_int_equal(packet->flags,
-		BASE_PACKET_OPERATOR_BYPASS | BASE_PACKET_FLOW | BASE_PACKET_IP4 | BASE_PACKET_L4);
+		BASE_PACKET_OPERATOR | BASE_PACKET_FLOW | BASE_PACKET_IP4 | BASE_PACKET_L4);
 	packet->data[12] = 0x08;
 	packet->data[13] = 0x06; /* now ARP */
 	assert_int_equal(base_parse_packet(f.parser, packet), BASE_PARSE_NO_FLOW);
-	assert_int_equal(packet->flags, BASE_PACKET_OPERATOR_BYPASS);
+	assert_int_equal(packet->flags, BASE_PACKET_OPERATOR);
 	assert_int_equal(packet->key.family, 0);
 	parse_fixture_close(&f);
 }
@@ -449,7 +449,7 @@ int main(void)
 		cmocka_unit_test(total_length_zero_means_up_to_the_wire),
 		cmocka_unit_test(bad_checksums_pass_and_are_counted_only_when_asked),
 		cmocka_unit_test(right_checksums_of_every_protocol_verify),
-		cmocka_unit_test(operator_bypass_survives_parsing),
+		cmocka_unit_test(operators_marks_survive_parsing),
 		cmocka_unit_test(burst_counts_refusals_and_finds_runs),
 		cmocka_unit_test(impossible_configurations_are_refused),
 	};

@@ -125,7 +125,7 @@ static void refusals_name_file_line_and_what_was_expected(void **state)
 			"x.yaml:1: got 'config', expected an option of sheaf replay, or files" },
 		{ "reframer:\n  run: 8\n  delya: 64us\n",
 			"x.yaml:3: reframer: got 'delya', expected one of delay, run, held, flows, "
-			"short, bypass, seen" },
+			"short, bulk, bypass, seen" },
 		{ "reframer:\n  run: 8\n  delay: 64\n",
 			"x.yaml:3: reframer: delay: got '64', expected a time from 0 to 365d, such "
 			"as 64us" },

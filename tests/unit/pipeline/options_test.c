@@ -28,7 +28,8 @@ static void every_plain_option_reaches_its_field(void **state)
 		"--rx cold --rx-ring 1Ki --clock wall --speed 2.5x --max-gap 0 --repeat 5 "
 		"--seed 42 --ablate prefetch,burst --no-huge --hash siphash --zone 7 --inner "
 		"--verify-checksums --keep-malformed --conns 1M --full evict --half-open 10 "
-		"--drop-invalid --no-pickup --concat --json out.json --bypass icmp --duration 1s");
+		"--drop-invalid --no-pickup --concat --json out.json --bypass icmp --bulk udp "
+		"--duration 1s");
 	const struct pipeline_config *config = &options->config;
 	assert_int_equal(config->packets_max, 1000000);
 	assert_int_equal(config->loops, 3);
@@ -58,6 +59,7 @@ static void every_plain_option_reaches_its_field(void **state)
 	assert_false(config->conntrack.tcp_pickup);
 	assert_true(config->concatenate);
 	assert_string_equal(config->bypass_filter, "icmp");
+	assert_string_equal(config->bulk_filter, "udp");
 	assert_int_equal(config->duration_ns, 1000000000);
 	assert_string_equal(options->json, "out.json");
 	options_destroy(options);
@@ -78,7 +80,8 @@ static void reframer_items_turn_it_on(void **state)
 	(void)state;
 	struct options *options = test_options(OPTIONS_REPLAY,
 		"x --reframer "
-		"delay=64us,run=32,held=1024,flows=512,short=16us,bypass=syn+rst,seen=4Ki");
+		"delay=64us,run=32,held=1024,flows=512,short=16us,bulk=1ms,"
+		"bypass=syn+rst,seen=4Ki");
 	const struct reframer_config *reframer = &options->config.reframer;
 	assert_true(options->config.reframer_enabled);
 	assert_int_equal(reframer->delay_ns[REFRAMER_CLASS_NORMAL], 64000);
@@ -87,6 +90,8 @@ static void reframer_items_turn_it_on(void **state)
 	assert_int_equal(reframer->held_flows_max, 512);
 	assert_int_equal(reframer->delay_ns[REFRAMER_CLASS_SHORT], 16000);
 	assert_true(reframer->short_acks);
+	assert_true(reframer->operator_bulk);
+	assert_int_equal(reframer->delay_ns[REFRAMER_CLASS_BULK], 1000000);
 	assert_true(reframer->bypass_syn);
 	assert_true(reframer->bypass_rst);
 	assert_false(reframer->bypass_first);

@@ -140,7 +140,7 @@ static void the_bypass_filter_marks_packets_and_refuses_nonsense(void **state)
 	add_udp(fixture, 0x0b000002, 1, false);
 	plan(fixture);
 	assert_int_equal(fixture->schedule.entries[0][0].flags, 0);
-	assert_int_equal(fixture->schedule.entries[0][1].flags, SCHEDULE_BYPASS);
+	assert_int_equal(fixture->schedule.entries[0][1].flags, BASE_PACKET_OPERATOR_BYPASS);
 	schedule_destroy(&fixture->schedule);
 	fixture->config.bypass_filter = "no such thing";
 	assert_int_equal(schedule_create(&fixture->schedule, &fixture->config, fixture->trace,

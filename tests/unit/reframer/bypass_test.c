@@ -262,6 +262,34 @@ static void operator_classifier_chooses_the_class(void **state)
 	assert_int_equal(kit->packets[1].release_ns, 1100);
 }
 
+static void operator_mark_chooses_the_bulk_class(void **state)
+{
+	struct kit *kit = *state;
+	kit->config.operator_bulk = true;
+	kit->config.short_acks = true; /* the mark comes first */
+	kit_start(kit);
+	struct base_packet *packet = kit_packet(kit, 1, 0);
+	packet->flags |= BASE_PACKET_OPERATOR_BULK;
+	packet->payload_len = 0;
+	kit_push(kit, packet);
+	kit_feed(kit, 2, 100);
+	reframer_advance(kit->reframer, 100000);
+	KIT_EXPECT_OUT(kit, 1, 0);
+	assert_int_equal(kit->packets[0].release_ns, 5000);
+	assert_int_equal(kit->packets[1].release_ns, 1100);
+}
+
+static void operator_mark_means_nothing_unless_asked_for(void **state)
+{
+	struct kit *kit = *state;
+	kit_start(kit);
+	kit_packet(kit, 1, 0)->flags |= BASE_PACKET_OPERATOR_BULK;
+	kit_push(kit, &kit->packets[0]);
+	reframer_advance(kit->reframer, 100000);
+	KIT_EXPECT_OUT(kit, 0);
+	assert_int_equal(kit->packets[0].release_ns, 1000);
+}
+
 static void equal_deadlines_leave_lowest_class_first(void **state)
 {
 	struct kit *kit = *state;
@@ -307,6 +335,8 @@ int main(void)
 		TEST(short_packet_never_makes_its_flow_leave_later),
 		TEST(longer_class_does_not_lengthen_the_wait),
 		TEST(operator_classifier_chooses_the_class),
+		TEST(operator_mark_chooses_the_bulk_class),
+		TEST(operator_mark_means_nothing_unless_asked_for),
 		TEST(equal_deadlines_leave_lowest_class_first),
 		TEST(filter_tag_of_zero_is_no_empty_place),
 	};
