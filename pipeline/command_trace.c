@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+enum { PROGRESS_STEP_BYTES = 16 << 20 };
+
 static enum pipeline_exit refuse_input(struct command *command, const char *path,
 	const struct traces_load_report *report, int error)
 {
@@ -14,25 +16,29 @@ static enum pipeline_exit refuse_input(struct command *command, const char *path
 	return command_error(command, PIPELINE_EXIT_INPUT, "%s: %s", path, strerror(-error));
 }
 
-static void show_load(void *context, uint64_t done, uint64_t total)
+static void show_reading(void *context, uint64_t done, uint64_t total)
 {
-	progress_show(context, "loading", done, total);
+	struct command_trace_progress *progress = context;
+	if (done < progress->next_bytes)
+		return;
+	progress->next_bytes = done + PROGRESS_STEP_BYTES;
+	progress_show(&progress->line, "reading", done, total);
 }
 
-enum pipeline_exit command_trace_load(struct command *command, const struct options *options,
-	const char *path, struct traces_trace **trace, struct traces_load_report *report)
+enum pipeline_exit command_trace_open_shown(struct command *command, const struct options *options,
+	const char *path, struct command_trace_progress *progress, struct traces_packets **packets,
+	struct traces_load_report *report)
 {
-	struct progress progress = {
-		.stream = command->terminal && !options->quiet ? command->err : NULL,
-	};
+	bool shown = command->terminal && !options->quiet;
+	*progress = (struct command_trace_progress){ .line.stream = shown ? command->err : NULL };
 	struct traces_load_options load_options;
 	traces_load_options_defaults(&load_options);
-	load_options.progress = show_load;
-	load_options.progress_context = &progress;
-	int error = traces_trace_load(trace, &path, 1, &load_options, report);
-	progress_end(&progress);
+	load_options.progress = show_reading;
+	load_options.progress_context = progress;
+	int error = traces_packets_open(packets, path, &load_options, report);
 	if (error == 0)
 		return PIPELINE_EXIT_OK;
+	progress_end(&progress->line);
 	return refuse_input(command, path, report, error);
 }
 

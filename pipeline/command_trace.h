@@ -4,12 +4,19 @@
 
 #include "pipeline/command.h"
 
-/* Whole into memory, with progress. */
-enum pipeline_exit command_trace_load(struct command *command, const struct options *options,
-	const char *path, struct traces_trace **trace, struct traces_load_report *report);
 /* As a stream; packets_max 0: all. */
 enum pipeline_exit command_trace_open(struct command *command, const char *path,
 	uint64_t packets_max, struct traces_packets **packets, struct traces_load_report *report);
+
+struct command_trace_progress {
+	struct progress line; /* progress_end(&line) before anything else is printed */
+	uint64_t next_bytes;
+};
+
+/* The same, and how far it was read stands on a terminal; *progress must outlive the stream. */
+enum pipeline_exit command_trace_open_shown(struct command *command, const struct options *options,
+	const char *path, struct command_trace_progress *progress, struct traces_packets **packets,
+	struct traces_load_report *report);
 
 /* Damage goes to the error stream, one line each; DAMAGED when there is any. */
 enum pipeline_exit command_trace_tell_damage(

@@ -2,21 +2,68 @@
 /* sheaf trace info. */
 #include "pipeline/command_trace.h"
 
+#include <errno.h>
 #include <stdlib.h>
+
+/* The stream to its end; -EINTR when the command is stopped. */
+static int info_collect(const struct command *command, struct traces_packets *packets,
+	struct traces_info_collector *collector)
+{
+	struct traces_batch batch;
+	int error;
+	do {
+		error = traces_packets_next(packets, &batch);
+		if (error == 0)
+			error = traces_info_collector_add(collector, &batch);
+		if (error == 0 && atomic_load_explicit(command->stop, memory_order_relaxed))
+			error = -EINTR; /* the flag stands for nothing else: no order is needed */
+	} while (error == 0 && batch.count > 0);
+	return error;
+}
+
+static enum pipeline_exit info_refuse(
+	struct command *command, const char *path, const struct traces_packets *packets, int error)
+{
+	const char *message = traces_packets_message(packets);
+	if (error == -EINTR)
+		return command_error(command, PIPELINE_EXIT_INTERRUPTED, "interrupted");
+	if (message[0] != '\0')
+		return command_error(command, PIPELINE_EXIT_INPUT, "%s", message);
+	return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", path, strerror(-error));
+}
+
+/* What one capture holds. */
+static enum pipeline_exit info_read(struct command *command, struct options *options,
+	const char *path, struct traces_info *info, struct traces_load_report *report)
+{
+	struct command_trace_progress progress;
+	struct traces_packets *packets;
+	struct traces_info_collector *collector = NULL;
+	enum pipeline_exit code =
+		command_trace_open_shown(command, options, path, &progress, &packets, report);
+	if (code != PIPELINE_EXIT_OK)
+		return code;
+	int error = traces_info_collector_create(&collector, &options->info);
+	if (error == 0)
+		error = info_collect(command, packets, collector);
+	progress_end(&progress.line);
+	if (error == 0)
+		traces_info_collector_finish(collector, info);
+	else
+		code = info_refuse(command, path, packets, error);
+	traces_info_collector_destroy(collector);
+	traces_packets_destroy(packets);
+	return code;
+}
 
 static enum pipeline_exit info_file(struct command *command, struct options *options,
 	const char *path, struct traces_info *info, struct results_builder *builder, json_t *files)
 {
 	struct traces_load_report report;
-	struct traces_trace *trace = NULL;
 	FILE *stream = command_table_stream(command, options);
-	enum pipeline_exit code = command_trace_load(command, options, path, &trace, &report);
+	enum pipeline_exit code = info_read(command, options, path, info, &report);
 	if (code != PIPELINE_EXIT_OK)
 		return code;
-	int error = traces_info_compute(info, trace, &options->info);
-	traces_trace_destroy(trace);
-	if (error != 0)
-		return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", path, strerror(-error));
 	if (stream != NULL && options->files_count > 1)
 		fprintf(stream, "%s%s\n", path == options->files[0] ? "" : "\n", path);
 	if (stream != NULL)

@@ -192,7 +192,28 @@ struct traces_info {
 };
 
 void traces_info_options_defaults(struct traces_info_options *options);
-/* -ENOMEM. */
+
+/*
+ * Counts while packets pass, batch by batch, in one pass; how they are cut into batches makes no
+ * difference. Nothing of a batch is kept. One thread at a time.
+ */
+struct traces_info_collector;
+
+/* options NULL: the defaults. -ENOMEM. */
+int traces_info_collector_create(
+	struct traces_info_collector **out, const struct traces_info_options *options);
+/* -ENOMEM, after which the collector can only be destroyed. */
+int traces_info_collector_add(
+	struct traces_info_collector *collector, const struct traces_batch *batch);
+/* The figures of the packets so far; more may follow. */
+void traces_info_collector_finish(
+	const struct traces_info_collector *collector, struct traces_info *out);
+void traces_info_collector_destroy(struct traces_info_collector *collector);
+
+/* A stream to its end. -ENOMEM, or the stream's error with its traces_packets_message. */
+int traces_info_of_packets(struct traces_info *out, struct traces_packets *packets,
+	const struct traces_info_options *options);
+/* A whole trace. -ENOMEM. */
 int traces_info_compute(struct traces_info *out, const struct traces_trace *trace,
 	const struct traces_info_options *options);
 /* Multi-line text for people; returns 0 or -EIO. */
