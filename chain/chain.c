@@ -24,6 +24,7 @@ struct chain_slot {
 	struct chain_function_context context;
 	uint64_t in;
 	uint64_t drops[BASE_DROP_REASONS_COUNT];
+	uint64_t early_drops[BASE_DROP_REASONS_COUNT]; /* by translate */
 };
 
 struct chain {
@@ -217,8 +218,7 @@ static bool translate_slot(struct chain_slot *slot, struct base_burst *burst)
 		rewritten |= slot->ops->translate(slot->function, packet);
 		if (BASE_UNLIKELY(packet->drop_reason != BASE_DROP_NONE)) {
 			burst->drop_count++;
-			slot->in++;
-			slot->drops[packet->drop_reason]++;
+			slot->early_drops[packet->drop_reason]++;
 		}
 	}
 	return rewritten;
@@ -271,6 +271,7 @@ void chain_function_stats(
 	stats->out = slot->in;
 	for (unsigned int i = 0; i < BASE_DROP_REASONS_COUNT; i++) {
 		stats->drops[i] = slot->drops[i];
+		stats->early_drops[i] = slot->early_drops[i];
 		stats->out -= slot->drops[i];
 	}
 	if (slot->ops->counters != NULL)

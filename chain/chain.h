@@ -132,6 +132,8 @@ struct chain_function_stats {
 	const char *name; /* "stats", "router", ... */
 	uint64_t in, out;
 	uint64_t drops[BASE_DROP_REASONS_COUNT];
+	/* by chain_translate_burst, before tracking: not part of in */
+	uint64_t early_drops[BASE_DROP_REASONS_COUNT];
 	uint32_t counters_count;
 	struct chain_counter counters[CHAIN_COUNTERS_MAX]; /* order-free sums: workers add up */
 };

@@ -53,6 +53,7 @@ static void add_chain(struct pipeline_result *result, const struct worker *worke
 		sum->in += part->in;
 		sum->out += part->out;
 		add_counters(sum->drops, part->drops, sizeof(sum->drops));
+		add_counters(sum->early_drops, part->early_drops, sizeof(sum->early_drops));
 		sum->counters_count = part->counters_count;
 		for (uint32_t j = 0; j < part->counters_count; j++) {
 			/* The chain may own its counters' names, and is gone after the run. */

@@ -92,14 +92,14 @@ static bool is_pci(const char *device)
 		       sscanf(device, "%x:%x.%x", &bus, &slot, &function) == 3);
 }
 
-static int start(size_t need_bytes, bool huge, const char *const *devices, size_t devices_count)
+static int start(size_t plain_bytes, bool huge, const char *const *devices, size_t devices_count)
 {
 	char lcores[1024], memory[32];
 	char *arguments[32];
 	int count = 0;
 	bool pci = false;
 	format_lcores(lcores, sizeof(lcores));
-	snprintf(memory, sizeof(memory), "%zu", need_bytes / (1024 * 1024) + 128);
+	snprintf(memory, sizeof(memory), "%zu", plain_bytes / (1024 * 1024) + 128);
 	arguments[count++] = "sheaf";
 	arguments[count++] = lcores;
 	arguments[count++] = "--no-telemetry";
@@ -124,8 +124,8 @@ static int start(size_t need_bytes, bool huge, const char *const *devices, size_
 	return rte_eal_init(count, arguments);
 }
 
-int pipeline_eal_start(size_t need_bytes, bool no_huge, const char *const *devices,
-	size_t devices_count, bool *huge, char *message)
+int pipeline_eal_start(const struct pipeline_eal_need *need, bool no_huge,
+	const char *const *devices, size_t devices_count, bool *huge, char *message)
 {
 	if (rte_lcore_count() != 0) { /* an earlier run started it; a second start only complains */
 		*huge = rte_eal_has_hugepages() != 0;
@@ -140,9 +140,9 @@ int pipeline_eal_start(size_t need_bytes, bool no_huge, const char *const *devic
 			(unsigned long long)files.rlim_cur, FILES_MIN);
 		return -EMFILE;
 	}
-	bool take_huge = !no_huge && pipeline_eal_huge_bytes_free() >= need_bytes;
+	bool take_huge = !no_huge && pipeline_eal_huge_bytes_free() >= need->huge_bytes;
 	rte_log_set_global_level(RTE_LOG_CRIT);
-	if (start(need_bytes, take_huge, devices, devices_count) >= 0) {
+	if (start(need->plain_bytes, take_huge, devices, devices_count) >= 0) {
 		*huge = take_huge;
 		return 0;
 	}

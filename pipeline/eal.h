@@ -17,11 +17,17 @@ size_t pipeline_eal_huge_bytes_free(void);
 /* Memory that the machine could give now, huge pages included; SIZE_MAX when it does not say. */
 size_t pipeline_eal_memory_available(void);
 
+/* What packet buffers and DPDK's tables will ask for, on huge pages and on plain ones, where DPDK
+ * lets no packet buffer cross from one page into the next. */
+struct pipeline_eal_need {
+	size_t huge_bytes, plain_bytes;
+};
+
 /*
- * need_bytes: what packet buffers and DPDK's tables will ask for. *huge says which memory was
+ * *huge says which memory was
  * taken (of the first call: later calls return what it chose). devices (may hold NULL) are the
  * ports the run wants; the PCI bus is scanned only for those. -ENOMEM, -EIO with message
  * (PIPELINE_MESSAGE_SIZE).
  */
-int pipeline_eal_start(size_t need_bytes, bool no_huge, const char *const *devices,
-	size_t devices_count, bool *huge, char *message);
+int pipeline_eal_start(const struct pipeline_eal_need *need, bool no_huge,
+	const char *const *devices, size_t devices_count, bool *huge, char *message);

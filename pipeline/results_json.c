@@ -278,6 +278,7 @@ static json_t *chain_section(struct results_builder *builder)
 		results_put_count(builder, object, "in", stats->in);
 		results_put_count(builder, object, "out", stats->out);
 		results_put(builder, object, "drops", drops(builder, stats->drops));
+		results_put(builder, object, "early_drops", drops(builder, stats->early_drops));
 		for (uint32_t k = 0; k < stats->counters_count; k++)
 			results_put_count(builder, counters, stats->counters[k].name,
 				stats->counters[k].value);

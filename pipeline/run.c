@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { PAGE_BYTES = 4096, HUGE_PAGE_BYTES = 2 << 20 };
+
 typedef void progress_fn(void *context, const char *what, uint64_t done, uint64_t total);
 
 /* One configuration of those that take turns. */
@@ -105,7 +107,8 @@ static void describe_trace(const struct run *run, struct pipeline_result *result
 }
 
 /* DPDK memory of one worker: packet buffers, route tables, rule tables. */
-static size_t eal_bytes(const struct run *run, const struct pipeline_config *config)
+static size_t eal_bytes(
+	const struct run *run, const struct pipeline_config *config, size_t page_bytes)
 {
 	size_t buffers = config->rx == PIPELINE_RX_COLD ? 1u << 17 : config->rx_ring;
 	buffers += 2048;
@@ -117,7 +120,10 @@ static size_t eal_bytes(const struct run *run, const struct pipeline_config *con
 	if (config->pad_to_wire)
 		room = run->schedule.wire_len_max;
 	room = room < 2048 ? 2048 : room > UINT16_MAX ? UINT16_MAX : room;
-	size_t bytes = buffers * (room + 512);
+	size_t element = room + 512;
+	if (page_bytes < (1u << 20)) /* a buffer starts on a page of its own when few fit one */
+		element = (element + page_bytes - 1) / page_bytes * page_bytes;
+	size_t bytes = buffers * element;
 	for (uint32_t i = 0; i < config->chain.functions_count; i++) {
 		if (config->chain.functions[i].kind == CHAIN_ROUTER)
 			bytes += (size_t)160 << 20;
@@ -134,13 +140,16 @@ static enum pipeline_exit start_dpdk(struct run *run)
 	struct pipeline_result *result = run->result;
 	const struct pipeline_config *config = run->config;
 	const char *devices[] = { config->source_port, config->sink_port };
-	size_t bytes = 0;
+	struct pipeline_eal_need need = { 0 };
 	bool huge;
 	for (size_t i = 0; i < run->variants_count; i++) {
-		size_t need = eal_bytes(run, &run->variants[i].config);
-		bytes = need > bytes ? need : bytes;
+		const struct pipeline_config *each = &run->variants[i].config;
+		size_t huge_bytes = eal_bytes(run, each, HUGE_PAGE_BYTES);
+		size_t plain_bytes = eal_bytes(run, each, PAGE_BYTES);
+		need.huge_bytes = huge_bytes > need.huge_bytes ? huge_bytes : need.huge_bytes;
+		need.plain_bytes = plain_bytes > need.plain_bytes ? plain_bytes : need.plain_bytes;
 	}
-	if (pipeline_eal_start(bytes, config->no_huge, devices, BASE_ARRAY_COUNT(devices), &huge,
+	if (pipeline_eal_start(&need, config->no_huge, devices, BASE_ARRAY_COUNT(devices), &huge,
 		    result->message) != 0)
 		return PIPELINE_EXIT_RUN;
 	run->shared.huge = huge;

@@ -104,6 +104,12 @@ class Command(unittest.TestCase):
         self.assertEqual([result["run"]["ablations"] for result in results],
                          [[], [], ["prefetch"], ["burst"]])
 
+    def test_buffers_for_long_frames_fit_plain_pages(self):
+        # Without huge pages each takes pages of its own: more than its size.
+        jumbo = self.generated("--frame", 8192, flows=3, packets=300)
+        document = self.document("replay", jumbo, "--no-huge", "--rx-ring", "64Ki")
+        self.assertEqual(document["books"]["forwarded"], 300)
+
     def test_configuration_file_does_what_the_options_do(self):
         config = self.folder / "run.yaml"
         config.write_text(f"files: ['{self.case}']\nreframer:\n  delay: 1ms\nchain:\n"

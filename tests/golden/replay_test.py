@@ -57,6 +57,9 @@ class Replay:
         for function in self.document["chain"]:
             if function["in"] != function["out"] + sum(function["drops"].values()):
                 wrong.append(f"{function['name']}: in is not out + dropped")
+        for before, function in zip(self.document["chain"], self.document["chain"][1:]):
+            if function["in"] != before["out"]:
+                wrong.append(f"{function['name']}: in is not out of {before['name']}")
         return ", ".join(wrong)
 
     def flow_results(self):

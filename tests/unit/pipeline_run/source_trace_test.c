@@ -211,7 +211,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			without_buffers_a_poll_gives_nothing_and_loses_nothing, setup, teardown),
 	};
-	if (pipeline_eal_start((size_t)64 << 20, true, NULL, 0, &huge, message) != 0) {
+	const struct pipeline_eal_need need = { 64 << 20, 64 << 20 };
+	if (pipeline_eal_start(&need, true, NULL, 0, &huge, message) != 0) {
 		print_message("skipped: %s\n", message);
 		return 77;
 	}
