@@ -69,37 +69,63 @@ enum pipeline_exit command_trace_tell_damage(
 	return report->damages_count == 0 ? PIPELINE_EXIT_OK : PIPELINE_EXIT_DAMAGED;
 }
 
-static enum pipeline_exit refuse_write(struct command *command, struct traces_packets *packets,
-	const char *path, bool failed_read, int error)
+static const char *output_name(const char *path)
 {
-	const char *message = traces_packets_message(packets);
-	if (error == -EINTR)
-		return command_error(command, PIPELINE_EXIT_INTERRUPTED, "interrupted");
-	if (failed_read && message[0] != '\0')
-		return command_error(command, PIPELINE_EXIT_INPUT, "%s", message);
-	if (failed_read)
-		return command_error(command, PIPELINE_EXIT_INPUT, "%s", strerror(-error));
-	if (error == -EPROTONOSUPPORT)
-		return command_error(command, PIPELINE_EXIT_RUN,
-			"%s: got packets of several link types, expected one: write pcapng", path);
-	return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", path, strerror(-error));
+	return strcmp(path, "-") == 0 ? "standard output" : path;
 }
 
-enum pipeline_exit command_trace_write(struct command *command, struct traces_packets *packets,
-	const char *path, bool nanoseconds, uint32_t snaplen)
+/* error: of the stream when failed_read, else of the writer, whose message it is. */
+static enum pipeline_exit refuse_write(struct command *command, struct traces_packets *packets,
+	const char *path, bool failed_read, const char *message, int error)
+{
+	if (error == -EINTR)
+		return command_error(command, PIPELINE_EXIT_INTERRUPTED, "interrupted");
+	if (failed_read) {
+		message = traces_packets_message(packets);
+		return command_error(command, PIPELINE_EXIT_INPUT, "%s",
+			message[0] != '\0' ? message : strerror(-error));
+	}
+	return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", output_name(path),
+		message[0] != '\0' ? message : strerror(-error));
+}
+
+static void tell_losses(
+	struct command *command, const char *path, const struct traces_writer_losses *losses)
+{
+	if (losses->time_rounded != 0)
+		command_error(command, PIPELINE_EXIT_OK,
+			"%s: %" PRIu64 " timestamps cut to microseconds", output_name(path),
+			losses->time_rounded);
+}
+
+enum pipeline_exit command_trace_write_as(struct command *command, struct traces_packets *packets,
+	const char *path, const struct traces_writer_options *options)
 {
 	struct traces_writer *writer;
+	struct traces_writer_losses losses = { 0 };
+	char message[TRACES_MESSAGE_SIZE] = "";
 	bool failed_read = false;
-	enum traces_format format = traces_format_from_path(path, nanoseconds);
-	int error = traces_writer_create(&writer, path, format, snaplen);
+	int error = traces_writer_open(&writer, path, options);
 	if (error != 0)
-		return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", path, strerror(-error));
+		return refuse_write(command, packets, path, false, message, error);
 	error = traces_writer_pump(writer, packets, command->stop, &failed_read);
+	snprintf(message, sizeof(message), "%s", traces_writer_message(writer));
+	traces_writer_losses(writer, &losses);
 	if (error == 0)
 		error = traces_writer_close(writer);
 	else
 		traces_writer_abandon(writer);
 	if (error != 0)
-		return refuse_write(command, packets, path, failed_read, error);
+		return refuse_write(command, packets, path, failed_read, message, error);
+	tell_losses(command, path, &losses);
 	return PIPELINE_EXIT_OK;
+}
+
+enum pipeline_exit command_trace_write(struct command *command, struct traces_packets *packets,
+	const char *path, bool nanoseconds, uint32_t snaplen)
+{
+	struct traces_writer_options options;
+	traces_writer_options_defaults(&options, path, nanoseconds);
+	options.snaplen = snaplen;
+	return command_trace_write_as(command, packets, path, &options);
 }

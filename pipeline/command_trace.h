@@ -25,3 +25,6 @@ enum pipeline_exit command_trace_tell_damage(
 /* The stream to its end into a new file, whose name tells the format. */
 enum pipeline_exit command_trace_write(struct command *command, struct traces_packets *packets,
 	const char *path, bool nanoseconds, uint32_t snaplen);
+/* The same as asked for. What the format could not hold is told on the error stream. */
+enum pipeline_exit command_trace_write_as(struct command *command, struct traces_packets *packets,
+	const char *path, const struct traces_writer_options *options);

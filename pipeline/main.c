@@ -27,7 +27,9 @@ static void install_signals(void)
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error like others */
+	/* A closed pipe and a file that may not grow are write errors like others. */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 /* The command line as one text; NULL when out of memory. */

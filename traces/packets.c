@@ -88,18 +88,6 @@ int traces_packets_of_trace(
 
 /* ---- a stream into a file ---- */
 
-static int write_batch(struct traces_writer *writer, const struct traces_batch *batch)
-{
-	for (size_t i = 0; i < batch->count; i++) {
-		const struct traces_record *record = &batch->records[i];
-		int error = traces_writer_write(writer, record->time_ns, record->link,
-			batch->bytes + record->offset, record->cap_len, record->wire_len);
-		if (error)
-			return error;
-	}
-	return 0;
-}
-
 int traces_writer_pump(struct traces_writer *writer, struct traces_packets *packets,
 	const atomic_bool *stop, bool *failed_read)
 {
@@ -111,7 +99,7 @@ int traces_writer_pump(struct traces_writer *writer, struct traces_packets *pack
 		if (error == 0 && batch.count == 0)
 			return 0;
 		if (error == 0)
-			error = write_batch(writer, &batch);
+			error = traces_writer_write_batch(writer, &batch);
 		if (error == 0 && stop != NULL &&
 			atomic_load_explicit(stop, memory_order_relaxed)) /* no partner: a hint */
 			error = -EINTR;

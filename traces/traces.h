@@ -244,20 +244,59 @@ int traces_synth_generate(
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-enum traces_format { TRACES_FORMAT_PCAP_US, TRACES_FORMAT_PCAP_NS, TRACES_FORMAT_PCAPNG };
+enum traces_format {
+	TRACES_FORMAT_PCAP_US,
+	TRACES_FORMAT_PCAP_NS,
+	TRACES_FORMAT_PCAPNG,
+	TRACES_FORMATS_COUNT
+};
+
+enum traces_compression {
+	TRACES_COMPRESSION_NONE,
+	TRACES_COMPRESSION_GZIP,
+	TRACES_COMPRESSION_ZSTD
+};
+
+struct traces_writer_options {
+	enum traces_format format;
+	enum traces_compression compression;
+	uint32_t snaplen;    /* cut frames to so many bytes; 0: TRACES_RECORD_BYTES_MAX */
+	bool nanoseconds;    /* of formats that hold both precisions */
+	const char *comment; /* where the format has a place for one; NULL: none */
+};
+
+/* What the format could not hold. */
+struct traces_writer_losses {
+	uint64_t time_rounded; /* times cut to the format's precision */
+};
 
 struct traces_writer;
 
+/* What the name says, and nothing else asked for. */
+void traces_writer_options_defaults(
+	struct traces_writer_options *options, const char *path, bool nanoseconds);
 /*
  * Writes beside the final name and renames on close, so that a failed write leaves no partial file
- * ("-" is standard output). pcap takes one link type, that of the first packet (-EPROTONOSUPPORT on
- * a packet with another); pcapng writes one interface description per link type.
+ * ("-" is standard output; devices and pipes are written to directly). pcap takes one link type,
+ * that of the first packet; pcapng writes one interface description per link type. options are
+ * copied, their strings must outlive the writer. Errors of the system, -EINVAL, -ENOMEM.
  */
+int traces_writer_open(
+	struct traces_writer **out, const char *path, const struct traces_writer_options *options);
+/* The same with compression by the name's ending. */
 int traces_writer_create(
 	struct traces_writer **out, const char *path, enum traces_format format, uint32_t snaplen);
-/* -ENOSPC, -EPIPE, -EIO, -EPROTONOSUPPORT. After an error the writer only accepts close. */
+/*
+ * -ENOSPC, -EPIPE, -EFBIG, -EIO; -EPROTONOSUPPORT (link type) and -ERANGE (time) with one line in
+ * traces_writer_message. After an error the writer only accepts close.
+ */
 int traces_writer_write(struct traces_writer *writer, uint64_t time_ns, enum base_link link,
 	const uint8_t *frame, uint32_t cap_len, uint32_t wire_len);
+int traces_writer_write_batch(struct traces_writer *writer, const struct traces_batch *batch);
+/* Why writing failed; empty when nothing is known beyond the error's number. */
+const char *traces_writer_message(const struct traces_writer *writer);
+/* So far. */
+void traces_writer_losses(const struct traces_writer *writer, struct traces_writer_losses *losses);
 /* Flush, sync to the final name and free; the error of any earlier write is reported again. */
 int traces_writer_close(struct traces_writer *writer);
 /* Pull a stream to its end into the writer, cutting frames to the writer's snaplen. stop (may be
@@ -267,5 +306,8 @@ int traces_writer_pump(struct traces_writer *writer, struct traces_packets *pack
 	const atomic_bool *stop, bool *failed_read);
 /* Free without a file: what was written so far disappears. */
 void traces_writer_abandon(struct traces_writer *writer);
-/* Guess from the name: .pcapng, .ns.pcap, else pcap (nanoseconds if asked). */
+/* Guess from the name: .pcapng, .ns.pcap, else pcap (nanoseconds if asked); .gz or .zst may
+ * follow. */
 enum traces_format traces_format_from_path(const char *path, bool nanoseconds);
+/* By .gz and .zst. */
+enum traces_compression traces_compression_from_path(const char *path);
