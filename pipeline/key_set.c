@@ -2,6 +2,8 @@
 /* Open addressing with linear probing, at most half full; family 0 marks an empty slot. */
 #include "pipeline/key_set.h"
 
+#include "base/compiler.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -52,10 +54,15 @@ void key_set_destroy(struct key_set *set)
 	free(set);
 }
 
+static uint64_t first_slot(const struct key_set *set, uint32_t hash)
+{
+	return (hash * UINT64_C(0x9e3779b97f4a7c15) >> 20) & set->mask;
+}
+
 /* Slot of the key, or the empty slot where it belongs. */
 static uint64_t find(const struct key_set *set, const struct base_flow_key *key, uint32_t hash)
 {
-	uint64_t slot = (hash * UINT64_C(0x9e3779b97f4a7c15) >> 20) & set->mask;
+	uint64_t slot = first_slot(set, hash);
 	while (set->slots[slot].family != 0 &&
 		(set->hashes[slot] != hash || !base_flow_key_equal(&set->slots[slot], key)))
 		slot = (slot + 1) & set->mask;
@@ -97,6 +104,18 @@ int key_set_add(struct key_set *set, const struct base_flow_key *key, uint32_t h
 	put(set, key, hash, slot);
 	set->count++;
 	return 1;
+}
+
+bool key_set_has(const struct key_set *set, const struct base_flow_key *key, uint32_t hash)
+{
+	return set->slots[find(set, key, hash)].family != 0;
+}
+
+void key_set_prefetch(const struct key_set *set, uint32_t hash)
+{
+	uint64_t slot = first_slot(set, hash);
+	BASE_PREFETCH(&set->slots[slot]);
+	BASE_PREFETCH(&set->hashes[slot]);
 }
 
 uint64_t key_set_count(const struct key_set *set)

@@ -2,18 +2,15 @@
 /* One run or several over the same packets: load, schedule, start workers, repeat, collect. */
 #include "pipeline/collect.h"
 #include "pipeline/eal.h"
+#include "pipeline/worker_threads.h"
 
 #include <rte_cycles.h>
-#include <rte_lcore.h>
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { PAGE_BYTES = 4096, HUGE_PAGE_BYTES = 2 << 20 };
 
@@ -43,15 +40,6 @@ struct run {
 	struct port source_port, sink_port;
 	struct worker_shared shared;
 	struct worker *workers;
-	pthread_barrier_t barrier;
-	pthread_mutex_t gate; /* closed while threads are started, then while one sets up */
-	bool abandoned;       /* not all could be started; gate protects it */
-};
-
-struct thread_argument {
-	struct run *run;
-	struct worker *worker;
-	atomic_bool finished; /* worker -> main, release/acquire pair in wait_for_workers */
 };
 
 static void show_load(void *context, uint64_t done, uint64_t total)
@@ -92,18 +80,18 @@ static enum pipeline_exit load(struct run *run)
 
 static void describe_trace(const struct run *run, struct pipeline_result *result)
 {
-	const struct schedule *schedule = &run->schedule;
-	result->trace_packets = schedule->packets;
-	result->trace_wire_bytes = schedule->wire_bytes;
-	result->trace_captured_bytes = schedule->captured_bytes;
-	result->trace_duration_ns = schedule->duration_ns;
-	result->time_clamped = schedule->time_clamped;
-	result->gaps_cut = schedule->gaps_cut;
-	result->gaps_cut_ns = schedule->gaps_cut_ns;
-	result->flows = schedule->flows;
+	const struct plan *plan = &run->schedule.plan;
+	result->trace_packets = plan->packets;
+	result->trace_wire_bytes = plan->wire_bytes;
+	result->trace_captured_bytes = plan->captured_bytes;
+	result->trace_duration_ns = plan->duration_ns;
+	result->time_clamped = plan->time_clamped;
+	result->gaps_cut = plan->gaps_cut;
+	result->gaps_cut_ns = plan->gaps_cut_ns;
+	result->flows = plan->flows;
 	if (run->trace != NULL)
 		result->trace_memory_bytes = traces_trace_memory_bytes(run->trace) +
-					     schedule->packets * sizeof(struct schedule_entry);
+					     plan->packets * sizeof(struct schedule_entry);
 }
 
 /* DPDK memory of one worker: packet buffers, route tables, rule tables. */
@@ -116,9 +104,9 @@ static size_t eal_bytes(
 		buffers += config->reframer.held_packets_max;
 	if (config->sink == PIPELINE_SINK_PORT)
 		buffers += 8192;
-	size_t room = run->schedule.cap_len_max;
+	size_t room = run->schedule.plan.cap_len_max;
 	if (config->pad_to_wire)
-		room = run->schedule.wire_len_max;
+		room = run->schedule.plan.wire_len_max;
 	room = room < 2048 ? 2048 : room > UINT16_MAX ? UINT16_MAX : room;
 	size_t element = room + 512;
 	if (page_bytes < (1u << 20)) /* a buffer starts on a page of its own when few fit one */
@@ -177,107 +165,16 @@ static enum pipeline_exit start_dpdk(struct run *run)
 	return error == 0 ? PIPELINE_EXIT_OK : PIPELINE_EXIT_RUN;
 }
 
-/* Pin the calling thread to the index-th CPU that the process may use. */
-static void pin(unsigned int index)
+static void show_replay(void *context)
 {
-	cpu_set_t allowed, one;
-	if (sched_getaffinity(getpid(), sizeof(allowed), &allowed) != 0)
-		return;
-	unsigned int skip = index % (unsigned int)CPU_COUNT(&allowed);
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (!CPU_ISSET(cpu, &allowed) || skip-- != 0)
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		(void)pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
-		return;
-	}
-}
-
-static void *worker_thread(void *context)
-{
-	struct thread_argument *argument = context;
-	struct worker *worker = argument->worker;
-	struct worker_shared *shared = worker->shared;
-	pin(worker->index);
-	pthread_mutex_lock(&argument->run->gate);
-	bool abandoned = argument->run->abandoned;
-	if (abandoned) {
-		pthread_mutex_unlock(&argument->run->gate);
-		return NULL;
-	}
-	(void)rte_thread_register(); /* without an id only per-thread caches are missing */
-	/* One at a time: where DPDK cannot get a huge page, it leaves a hole in its address space
-	 * for a moment and then maps over it, whoever has mapped memory there meanwhile. */
-	if (worker_setup(worker) != 0)
-		atomic_store(&shared->failed, true);
-	pthread_mutex_unlock(&argument->run->gate);
-	pthread_barrier_wait(&argument->run->barrier);
-	if (worker->index == 0)
-		shared->start_cycles = base_cycles();
-	pthread_barrier_wait(&argument->run->barrier);
-	if (!atomic_load(&shared->failed)) {
-		worker_loop(worker);
-		worker_finish(worker);
-	}
-	rte_thread_unregister();
-	atomic_store_explicit(&argument->finished, true, memory_order_release);
-	return NULL;
-}
-
-/* Show progress until all have finished. */
-static void wait_for_workers(struct run *run, struct thread_argument *arguments, uint32_t count)
-{
-	const struct timespec tick = { .tv_nsec = 20000000 };
+	struct run *run = context;
 	const struct pipeline_config *config = run->config;
-	uint64_t total = run->schedule.packets * config->loops * config->overlay;
-	for (unsigned int ticks = 0;; ticks++) {
-		uint64_t done = 0;
-		bool finished = true;
-		for (uint32_t i = 0; i < count; i++) {
-			done += atomic_load_explicit(
-				&run->workers[i].progress, memory_order_relaxed);
-			/* acquire: pairs with the release store in worker_thread */
-			finished = finished && atomic_load_explicit(&arguments[i].finished,
-						       memory_order_acquire);
-		}
-		if (finished)
-			break;
-		if (run->progress != NULL && ticks % 5 == 4)
-			run->progress(run->progress_context, "replaying", done, total);
-		nanosleep(&tick, NULL);
-	}
-}
-
-static int start_threads(struct run *run)
-{
-	uint32_t count = run->config->workers;
-	pthread_t threads[PIPELINE_WORKERS_MAX];
-	struct thread_argument arguments[PIPELINE_WORKERS_MAX];
-	int error = pthread_barrier_init(&run->barrier, NULL, count);
-	if (error != 0)
-		return -error;
-	/* Nobody may reach the barrier before it is sure that all will. */
-	uint32_t started = 0;
-	pthread_mutex_lock(&run->gate);
-	while (started < count && error == 0) {
-		arguments[started].run = run;
-		arguments[started].worker = &run->workers[started];
-		atomic_init(&arguments[started].finished, false);
-		error = pthread_create(&threads[started], NULL, worker_thread, &arguments[started]);
-		started += error == 0;
-	}
-	run->abandoned = error != 0;
-	pthread_mutex_unlock(&run->gate);
-	if (error == 0)
-		wait_for_workers(run, arguments, count);
-	for (uint32_t i = 0; i < started; i++)
-		pthread_join(threads[i], NULL);
-	pthread_barrier_destroy(&run->barrier);
-	if (error != 0)
-		snprintf(run->result->message, sizeof(run->result->message),
-			"cannot start worker thread %u: %s", started, strerror(error));
-	return -error;
+	uint64_t done = 0;
+	for (uint32_t i = 0; i < config->workers && run->progress != NULL; i++)
+		done += atomic_load_explicit(&run->workers[i].progress, memory_order_relaxed);
+	if (run->progress != NULL)
+		run->progress(run->progress_context, "replaying", done,
+			run->schedule.plan.packets * config->loops * config->overlay);
 }
 
 static enum pipeline_exit judge_workers(struct run *run)
@@ -314,7 +211,8 @@ static enum pipeline_exit run_once(
 		run->workers[i].shared = &run->shared;
 		run->workers[i].index = i;
 	}
-	int error = start_threads(run);
+	int error = worker_threads_run(
+		run->workers, config->workers, show_replay, run, run->result->message);
 	if (error != 0)
 		atomic_store(&run->shared.failed, true); /* the workers have nothing to collect */
 	enum pipeline_exit exit = error == 0 ? judge_workers(run) : PIPELINE_EXIT_RUN;
@@ -477,7 +375,7 @@ static enum pipeline_exit execute(struct run *run)
 		exit = load(run);
 	} else {
 		clock_gettime(CLOCK_REALTIME, &now);
-		run->schedule.epoch_ns =
+		run->schedule.plan.epoch_ns =
 			(uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 	}
 	describe_traces(run);
@@ -488,13 +386,10 @@ static enum pipeline_exit execute(struct run *run)
 	if (exit != PIPELINE_EXIT_OK)
 		return exit;
 	struct worker_shared *shared = &run->shared;
-	const struct pipeline_config *config = run->config;
 	shared->schedule = &run->schedule;
 	shared->trace = run->trace;
 	shared->stop = run->stop;
 	shared->tsc_hz = (double)rte_get_tsc_hz();
-	shared->end_ns = (config->loops - 1) * run->schedule.period_ns + run->schedule.duration_ns +
-			 (config->overlay - 1) * config->overlay_shift_ns;
 	if (run->variants_count > 1)
 		exit = warm_up(run);
 	if (exit == PIPELINE_EXIT_OK)
@@ -540,7 +435,6 @@ static void destroy_run(struct run *run)
 	port_stop(&run->sink_port);
 	schedule_destroy(&run->schedule);
 	traces_trace_destroy(run->trace);
-	pthread_mutex_destroy(&run->gate);
 	for (size_t i = 0; i < run->variants_count; i++)
 		free(run->variants[i].samples);
 	free(run->variants);
@@ -567,7 +461,6 @@ enum pipeline_exit pipeline_compare(const struct pipeline_config *configs,
 	run->stop = stop;
 	run->progress = progress;
 	run->progress_context = progress_context;
-	pthread_mutex_init(&run->gate, NULL);
 	enum pipeline_exit exit = PIPELINE_EXIT_RUN;
 	if (add_variants(run, configs, results, count) == 0)
 		exit = execute(run);

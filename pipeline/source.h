@@ -26,6 +26,7 @@ struct source_ops {
 struct source {
 	const struct source_ops *ops;
 	bool done;
+	uint64_t end_ns;                 /* when done: capture time at which timers stop */
 	uint64_t frames_cut;             /* longer than a packet buffer */
 	struct base_histogram *lateness; /* wall clock: emission minus schedule; may be NULL */
 };

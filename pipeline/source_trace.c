@@ -71,7 +71,7 @@ static void heap_sift_down(struct source_trace *source)
 static void cursor_anchor(const struct source_trace *source, struct cursor *cursor)
 {
 	cursor->offset_ns =
-		cursor->pass * source->schedule->period_ns + cursor->copy * source->shift_ns;
+		cursor->pass * source->schedule->plan.period_ns + cursor->copy * source->shift_ns;
 	cursor->position = 0;
 	cursor->time_ns = source->entries[0].time_ns + cursor->offset_ns;
 }
@@ -232,7 +232,8 @@ static void start_cursors(struct source_trace *source)
 
 static uint32_t data_room_of(const struct pipeline_config *config, const struct schedule *schedule)
 {
-	uint32_t room = config->pad_to_wire ? schedule->wire_len_max : schedule->cap_len_max;
+	uint32_t room =
+		config->pad_to_wire ? schedule->plan.wire_len_max : schedule->plan.cap_len_max;
 	room = (room + 63) / 64 * 64;
 	if (room < 2048 - RTE_PKTMBUF_HEADROOM)
 		room = 2048 - RTE_PKTMBUF_HEADROOM;
@@ -251,6 +252,7 @@ int source_trace_create(struct source **out, const struct pipeline_config *confi
 	if (source == NULL)
 		return -ENOMEM;
 	source->source.ops = &trace_ops;
+	source->source.end_ns = plan_end_ns(&schedule->plan, config);
 	source->schedule = schedule;
 	source->entries = schedule->entries[worker];
 	source->entries_count = schedule->counts[worker];

@@ -25,7 +25,6 @@ struct worker_shared {
 	const atomic_bool *stop; /* of the user; partner: the signal handler's store */
 	atomic_bool failed;      /* a worker could not be set up: all leave */
 	bool huge;
-	uint64_t end_ns;       /* capture time at which timers stop */
 	uint64_t start_cycles; /* wall clock's zero, set between two barriers */
 	double tsc_hz;
 };

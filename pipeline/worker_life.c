@@ -45,17 +45,11 @@ static int setup_sink(struct worker *worker)
 {
 	const struct worker_shared *shared = worker->shared;
 	const struct pipeline_config *config = shared->config;
-	enum base_link link = BASE_LINK_ETHERNET;
-	size_t count = 0;
+	const struct plan *plan = &shared->schedule->plan;
 	int error;
-	if (shared->trace != NULL) {
-		const struct traces_record *records = traces_trace_records(shared->trace, &count);
-		if (count != 0)
-			link = records[0].link;
-	}
 	if (config->sink == PIPELINE_SINK_FILE)
-		error = sink_file_create(&worker->sink, config, worker->index,
-			shared->schedule->epoch_ns, link, worker->message);
+		error = sink_file_create(&worker->sink, config, worker->index, plan->epoch_ns,
+			plan->first_link, worker->message);
 	else if (config->sink == PIPELINE_SINK_PORT)
 		error = sink_port_create(
 			&worker->sink, shared->sink_port->id, (uint16_t)worker->index);
@@ -193,9 +187,8 @@ void worker_finish(struct worker *worker)
 	char message[256];
 	if (worker->reframer != NULL)
 		reframer_stats(worker->reframer, &worker->reframer_stats);
-	uint64_t end_ns = worker->shared->end_ns;
-	if (!worker->source->done) /* interrupted, or a port */
-		end_ns = worker->now_ns;
+	/* not done: interrupted, or a port */
+	uint64_t end_ns = worker->source->done ? worker->source->end_ns : worker->now_ns;
 	conntrack_finish(worker->tracker, end_ns);
 	conntrack_stats(worker->tracker, &worker->conntrack_stats);
 	if (conntrack_check(worker->tracker, message, sizeof(message)) != 0) {

@@ -30,7 +30,7 @@ FOLDERS = ("base", "traces", "reframer", "conntrack", "chain", "gpu_offload", "p
 # Whole files that run before or after the packets: options, configuration, reports.
 CONTROL_FILES = re.compile(
     r"pipeline/(options\w*|config\w*|results\w*|main|command\w*|compare\w*|report\w*|eal|run|units|"
-    r"collect|key_set|schedule|filter|progress|sheaf|port|synth\w*|trace_\w*|table\w*)\.[ch]$"
+    r"collect|key_set|planner|schedule|worker_threads|filter|progress|sheaf|port|synth\w*|trace_\w*|table\w*)\.[ch]$"
     r"|chain/(text|rules\w*|routes\w*)\.[ch]$|base/arena\w*\.[ch]$")
 # Functions that run at start, at the end, or for a person.
 CONTROL_FUNCTION = re.compile(

@@ -24,6 +24,11 @@ static void counts_each_key_once_through_growth(void **)
 		assert_int_equal(key_set_add(set, &key, i * 2654435761u), 0);
 	}
 	assert_int_equal(key_set_count(set), 20000);
+	for (uint32_t i = 0; i < 40000; i++) {
+		struct base_flow_key key = key_of(i);
+		key_set_prefetch(set, i * 2654435761u);
+		assert_int_equal(key_set_has(set, &key, i * 2654435761u), i < 20000);
+	}
 	key_set_destroy(set);
 }
 

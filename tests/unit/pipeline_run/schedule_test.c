@@ -66,10 +66,10 @@ static void times_start_at_zero_and_backward_steps_are_clamped(void **state)
 	plan(fixture);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(fixture->schedule.entries[0][i].time_ns, expected[i]);
-	assert_int_equal(fixture->schedule.time_clamped, 1);
-	assert_int_equal(fixture->schedule.duration_ns, 600);
-	assert_int_equal(fixture->schedule.period_ns, 800); /* one mean gap behind the last */
-	assert_int_equal(fixture->schedule.epoch_ns, 1000);
+	assert_int_equal(fixture->schedule.plan.time_clamped, 1);
+	assert_int_equal(fixture->schedule.plan.duration_ns, 600);
+	assert_int_equal(fixture->schedule.plan.period_ns, 800); /* one mean gap behind the last */
+	assert_int_equal(fixture->schedule.plan.epoch_ns, 1000);
 }
 
 static void a_long_gap_is_cut_and_counted(void **state)
@@ -81,8 +81,8 @@ static void a_long_gap_is_cut_and_counted(void **state)
 	add_udp(fixture, 0x0b000001, 5000000, false);
 	plan(fixture);
 	assert_int_equal(fixture->schedule.entries[0][2].time_ns, 2000);
-	assert_int_equal(fixture->schedule.gaps_cut, 1);
-	assert_int_equal(fixture->schedule.gaps_cut_ns, 4998000);
+	assert_int_equal(fixture->schedule.plan.gaps_cut, 1);
+	assert_int_equal(fixture->schedule.plan.gaps_cut_ns, 4998000);
 }
 
 static void gaps_are_kept_under_the_virtual_clock_and_cut_at_5_s_under_the_wall_clock(void **state)
@@ -91,11 +91,11 @@ static void gaps_are_kept_under_the_virtual_clock_and_cut_at_5_s_under_the_wall_
 	add_udp(fixture, 0x0b000001, 0, false);
 	add_udp(fixture, 0x0b000001, UINT64_C(3600000000000), false);
 	plan(fixture);
-	assert_int_equal(fixture->schedule.duration_ns, UINT64_C(3600000000000));
+	assert_int_equal(fixture->schedule.plan.duration_ns, UINT64_C(3600000000000));
 	schedule_destroy(&fixture->schedule);
 	fixture->config.clock = PIPELINE_CLOCK_WALL;
 	plan(fixture);
-	assert_int_equal(fixture->schedule.duration_ns, UINT64_C(5000000000));
+	assert_int_equal(fixture->schedule.plan.duration_ns, UINT64_C(5000000000));
 }
 
 static void both_directions_and_icmp_errors_meet_at_one_worker(void **state)
@@ -128,7 +128,7 @@ static void both_directions_and_icmp_errors_meet_at_one_worker(void **state)
 			assert_int_equal(entries[i].record / 3, entries[i / 3 * 3].record / 3);
 	}
 	assert_true(used > 1);
-	assert_int_equal(fixture->schedule.flows, 64);
+	assert_int_equal(fixture->schedule.plan.flows, 64);
 }
 
 static void the_bypass_filter_marks_packets_and_refuses_nonsense(void **state)
@@ -153,7 +153,7 @@ static void an_empty_trace_gives_an_empty_schedule(void **state)
 {
 	struct fixture *fixture = *state;
 	plan(fixture);
-	assert_int_equal(fixture->schedule.packets, 0);
+	assert_int_equal(fixture->schedule.plan.packets, 0);
 	assert_int_equal(fixture->schedule.counts[0], 0);
 }
 
