@@ -72,8 +72,12 @@ static void unlink_entry(struct conntrack *tracker, uint32_t conn, uint64_t *cou
 {
 	struct conntrack_entry *entry = &tracker->entries[conn];
 	uint64_t mixed = conntrack_table_mix(&tracker->table, tracker->hashes[conn]);
-	conntrack_table_remove(&tracker->table, mixed, conn);
-	conntrack_expiry_disarm(&tracker->expiry, conn);
+	if (BASE_UNLIKELY(tracker->lab != NULL)) {
+		conntrack_lab_unlink(tracker, mixed, conn);
+	} else {
+		conntrack_table_remove(&tracker->table, mixed, conn);
+		conntrack_expiry_disarm(&tracker->expiry, conn);
+	}
 	queue_unlink(
 		tracker, conntrack_queue_of(entry->state, conntrack_entry_is_assured(entry)), conn);
 	count_state(tracker, entry->state, -1);
@@ -111,7 +115,7 @@ void conntrack_remove(struct conntrack *tracker, uint32_t conn, uint64_t *counte
 
 void conntrack_retire(struct conntrack *tracker, uint32_t conn, uint64_t *counter)
 {
-	BASE_ASSERT(tracker->retired_count < CONNTRACK_RETIRED_MAX);
+	BASE_ASSERT(tracker->retired_count < tracker->retired_max);
 	struct conntrack_retired *retired = &tracker->retired[tracker->retired_count++];
 	retired->conn = conn;
 	retired->entry = tracker->entries[conn];
@@ -158,7 +162,11 @@ void conntrack_transition(
 		queue_append(tracker, queue, conn);
 	}
 	/* A longer timeout waits for the slot to fire; a shorter one cannot. */
-	if (conntrack_idle_max_ns(tracker, entry) < old_idle_max_ns)
+	uint64_t idle_max_ns = conntrack_idle_max_ns(tracker, entry);
+	if (BASE_UNLIKELY(tracker->lab != NULL)) {
+		if (idle_max_ns != old_idle_max_ns)
+			conntrack_lab_changed(tracker, conn, idle_max_ns < old_idle_max_ns);
+	} else if (idle_max_ns < old_idle_max_ns)
 		conntrack_expiry_shorten(&tracker->expiry, conn, conntrack_due_ns(tracker, entry));
 }
 
@@ -172,7 +180,8 @@ static bool is_full(const struct conntrack *tracker, bool half_open)
 static bool make_room(struct conntrack *tracker, bool half_open)
 {
 	/* What is due already but waits for its turn in the wheel goes first. */
-	conntrack_reclaim(tracker);
+	if (tracker->lab == NULL)
+		conntrack_reclaim(tracker);
 	if (!is_full(tracker, half_open))
 		return true;
 	if (tracker->config.full_policy != CONNTRACK_FULL_EVICT_TRANSIENT)
@@ -204,17 +213,27 @@ static void fill(struct conntrack *tracker, uint32_t conn, const struct conntrac
 		memset(conntrack_user_at(tracker, conn), 0, tracker->user_stride);
 }
 
-uint32_t conntrack_open(struct conntrack *tracker, const struct conntrack_opening *opening,
-	enum base_drop_reason *reason)
+/* lab is a constant where this is called, so that each caller gets code of its own. */
+static inline __attribute__((always_inline)) uint32_t open_with(struct conntrack *tracker,
+	const struct conntrack_opening *opening, enum base_drop_reason *reason, const bool lab)
 {
 	bool half_open = conntrack_state_in(opening->state, CONNTRACK_STATES_HALF_OPEN);
+	if (lab)
+		conntrack_lab_make_room(tracker, opening->mixed, is_full(tracker, half_open));
 	if (BASE_UNLIKELY(is_full(tracker, half_open)) && !make_room(tracker, half_open)) {
 		*reason = is_full(tracker, false) ? BASE_DROP_CONN_TABLE_FULL
 						  : BASE_DROP_CONN_HALF_OPEN;
 		return BASE_CONN_NONE;
 	}
 	uint32_t conn = tracker->free[tracker->free_count - 1];
-	if (conntrack_table_insert(&tracker->table, opening->mixed, conn) != 0) {
+	struct conntrack_entry *entry = &tracker->entries[conn];
+	if (lab)
+		entry->key = *opening->key; /* some tables read it */
+	int error = lab ? conntrack_lab_insert(tracker, opening->mixed, conn)
+			: conntrack_table_insert(&tracker->table, opening->mixed, conn);
+	if (error != 0) {
+		if (lab)
+			bury(entry);
 		*reason = BASE_DROP_CONN_TABLE_FULL;
 		return BASE_CONN_NONE;
 	}
@@ -227,15 +246,25 @@ uint32_t conntrack_open(struct conntrack *tracker, const struct conntrack_openin
 	}
 
 	fill(tracker, conn, opening);
-	struct conntrack_entry *entry = &tracker->entries[conn];
-	if (tracker->stats.live == 0)
-		conntrack_expiry_start(&tracker->expiry, opening->time_ns);
-	conntrack_expiry_arm(&tracker->expiry, conn, conntrack_due_ns(tracker, entry));
+	if (!lab) {
+		if (tracker->stats.live == 0)
+			conntrack_expiry_start(&tracker->expiry, opening->time_ns);
+		conntrack_expiry_arm(&tracker->expiry, conn, conntrack_due_ns(tracker, entry));
+	}
 	queue_append(
 		tracker, conntrack_queue_of(entry->state, conntrack_entry_is_assured(entry)), conn);
 	count_state(tracker, entry->state, 1);
 	tracker->stats.inserted++;
 	if (++tracker->stats.live > tracker->stats.peak_live)
 		tracker->stats.peak_live = tracker->stats.live;
+	if (lab)
+		conntrack_lab_inserted(tracker, conn);
 	return conn;
+}
+
+uint32_t conntrack_open(struct conntrack *tracker, const struct conntrack_opening *opening,
+	enum base_drop_reason *reason)
+{
+	return BASE_LIKELY(tracker->lab == NULL) ? open_with(tracker, opening, reason, false)
+						 : open_with(tracker, opening, reason, true);
 }

@@ -69,6 +69,16 @@ enum conntrack_full_policy {
 					  else untracked; never an established one */
 };
 
+struct conntrack_table_ops;
+struct conntrack_deletion_ops;
+
+/* Of a deletion strategy; 0 takes its default, which its summary names. */
+struct conntrack_deletion_knobs {
+	uint64_t interval_ns; /* between passes, ticks, rotations */
+	uint32_t budget;      /* entries looked at per packet, or per step */
+	uint32_t slots;       /* of a wheel */
+};
+
 struct conntrack_config {
 	uint32_t entries_max;                        /* >= 1, <= 2^28 */
 	uint64_t timeout_ns[CONNTRACK_STATES_COUNT]; /* 0: never expires; defaults: Linux's */
@@ -80,6 +90,13 @@ struct conntrack_config {
 	uint32_t user_bytes;      /* zeroed bytes per connection for the chain */
 	uint64_t salt;            /* mixed into the packet's hash before buckets are chosen */
 	struct base_arena *arena; /* outlives the tracker */
+
+	/* Laboratory (conntrack/lab.h); NULL, NULL: the tracker's own. */
+	const struct conntrack_table_ops *table;
+	const struct conntrack_deletion_ops *deletion;
+	double table_load; /* 0: the table's default */
+	struct conntrack_deletion_knobs knobs;
+	bool no_close_hints; /* a strategy does not learn of state changes */
 
 	/* Ablation switches: turn an optimisation off, never change a result. */
 	bool no_prefetch;

@@ -14,7 +14,9 @@ int conntrack_find(const struct conntrack *tracker, const struct base_flow_key *
 	uint32_t *conn)
 {
 	uint64_t mixed = conntrack_table_mix(&tracker->table, hash);
-	uint32_t found = conntrack_table_find(&tracker->table, mixed, key, tracker->entries);
+	uint32_t found = tracker->lab != NULL ? conntrack_lab_find(tracker, mixed, key)
+					      : conntrack_table_find(&tracker->table, mixed, key,
+							tracker->entries);
 	if (found == BASE_CONN_NONE)
 		return -ENOENT;
 	*conn = found;
@@ -64,14 +66,19 @@ void conntrack_stats(const struct conntrack *tracker, struct conntrack_stats *st
 {
 	uint64_t count = tracker->slots_count;
 	*stats = tracker->stats;
+	uint64_t structures;
+	if (tracker->lab != NULL)
+		structures = conntrack_lab_bytes(tracker);
+	else
+		structures = conntrack_table_bytes(&tracker->table) +
+			     conntrack_expiry_bytes(&tracker->expiry);
 	stats->timers_moved_earlier = tracker->expiry.moved_earlier;
-	stats->memory_bytes = sizeof(*tracker) + conntrack_table_bytes(&tracker->table) +
-			      conntrack_expiry_bytes(&tracker->expiry) +
+	stats->memory_bytes = sizeof(*tracker) + structures +
 			      count * (sizeof(*tracker->entries) + sizeof(*tracker->hashes) +
 					      sizeof(*tracker->free) + tracker->user_stride);
 	if (tracker->links != NULL)
 		stats->memory_bytes += count * sizeof(*tracker->links);
-	stats->memory_bytes += CONNTRACK_RETIRED_MAX * sizeof(*tracker->retired);
+	stats->memory_bytes += tracker->retired_max * sizeof(*tracker->retired);
 	stats->bytes_per_entry = (double)stats->memory_bytes / (double)tracker->config.entries_max;
 }
 
@@ -135,16 +142,48 @@ static void check_free(struct check *check)
 			complain(check, "free index %u is twice free, or out of range", conn);
 		else if (tracker->entries[conn].state != CONNTRACK_STATE_NONE)
 			complain(check, "free index %u has a state", conn);
-		else if (conntrack_expiry_is_armed(&tracker->expiry, conn))
+		else if (tracker->lab == NULL && conntrack_expiry_is_armed(&tracker->expiry, conn))
 			complain(check, "free index %u has a timer", conn);
 		else
 			check->seen[conn] = SEEN_FREE;
 	}
 }
 
+static void visit_lab(void *context, uint32_t conn)
+{
+	struct check *check = context;
+	const struct conntrack *tracker = check->tracker;
+	check->found++;
+	if (conn >= tracker->slots_count) {
+		complain(check, "the table holds index %u, beyond its entries", conn);
+		return;
+	}
+	if ((check->seen[conn] & (SEEN_TABLE | SEEN_FREE)) != 0)
+		complain(check, "index %u is in the table twice, or free as well", conn);
+	check->seen[conn] |= SEEN_TABLE;
+	uint64_t mixed = conntrack_table_mix(&tracker->table, tracker->hashes[conn]);
+	if (conntrack_lab_find(tracker, mixed, &tracker->entries[conn].key) != conn)
+		complain(check, "the key of index %u does not lead to it", conn);
+}
+
+static void check_lab(struct check *check)
+{
+	const char *wrong = conntrack_lab_check(check->tracker, visit_lab, check);
+	if (wrong != NULL)
+		complain(check, "%s", wrong);
+	if (check->found != check->tracker->stats.live)
+		complain(check, "the table holds %llu entries, live are %llu",
+			(unsigned long long)check->found,
+			(unsigned long long)check->tracker->stats.live);
+}
+
 static void check_table(struct check *check)
 {
 	const struct conntrack *tracker = check->tracker;
+	if (tracker->lab != NULL) {
+		check_lab(check);
+		return;
+	}
 	for (uint32_t i = 0; check->error == 0 && i < tracker->table.buckets_count; i++) {
 		const char *wrong =
 			conntrack_table_check_bucket(&tracker->table, i, visit_pair, check);
@@ -180,6 +219,23 @@ static void check_queues(struct check *check)
 	}
 }
 
+static const char *timer_wrong(const struct conntrack *tracker, uint32_t conn)
+{
+	const struct conntrack_expiry *expiry = &tracker->expiry;
+	uint64_t due_ns = conntrack_due_ns(tracker, &tracker->entries[conn]);
+	uint64_t tick = conntrack_expiry_due_tick(expiry, due_ns);
+	bool armed = conntrack_expiry_is_armed(expiry, conn);
+	if (tick <= expiry->current)
+		tick = expiry->current + 1;
+	if (due_ns == CONNTRACK_EXPIRY_NEVER)
+		return NULL;
+	if (!armed)
+		return "it has no timer";
+	if (conntrack_expiry_fire_tick(expiry, conn) > tick)
+		return "its timer fires too late";
+	return NULL;
+}
+
 static void check_live(struct check *check)
 {
 	const struct conntrack *tracker = check->tracker;
@@ -189,20 +245,13 @@ static void check_live(struct check *check)
 		const struct conntrack_entry *entry = &tracker->entries[i];
 		if ((check->seen[i] & SEEN_TABLE) == 0)
 			continue;
-		uint64_t due_ns = conntrack_due_ns(tracker, entry);
-		uint64_t tick = conntrack_expiry_due_tick(&tracker->expiry, due_ns);
-		bool armed = conntrack_expiry_is_armed(&tracker->expiry, i);
+		const char *timer = tracker->lab == NULL ? timer_wrong(tracker, i) : NULL;
 		bool assured = conntrack_entry_is_assured(entry);
 		bool queued = (check->seen[i] & SEEN_QUEUE) != 0;
-		if (tick <= tracker->expiry.current)
-			tick = tracker->expiry.current + 1;
 		if (entry->state == CONNTRACK_STATE_NONE || entry->state >= CONNTRACK_STATES_COUNT)
 			complain(check, "live index %u has no state", i);
-		else if (!armed && due_ns != CONNTRACK_EXPIRY_NEVER)
-			complain(check, "live index %u has no timer", i);
-		else if (armed && due_ns != CONNTRACK_EXPIRY_NEVER &&
-			 conntrack_expiry_fire_tick(&tracker->expiry, i) > tick)
-			complain(check, "the timer of index %u fires too late", i);
+		else if (timer != NULL)
+			complain(check, "live index %u: %s", i, timer);
 		else if (tracker->links != NULL &&
 			 queued != conntrack_state_is_transient(entry->state, assured))
 			complain(check, "index %u is transient and not queued, or not so", i);
@@ -235,7 +284,7 @@ int conntrack_check(const struct conntrack *tracker, char *message, size_t messa
 		check_queues(&check);
 	if (check.error == 0)
 		check_live(&check);
-	const char *wrong = conntrack_expiry_check(&tracker->expiry);
+	const char *wrong = tracker->lab == NULL ? conntrack_expiry_check(&tracker->expiry) : NULL;
 	if (wrong != NULL)
 		complain(&check, "%s", wrong);
 	if (stats->inserted !=

@@ -51,7 +51,7 @@ static __attribute__((noinline)) void locate(struct conntrack *tracker,
 	uint32_t *hints = tracker->dedup;
 	uint32_t serial = tracker->dedup_serial;
 	bool dedup = !tracker->config.no_dedup;
-	bool prefetch = !tracker->config.no_prefetch;
+	bool prefetch = !tracker->config.no_prefetch && tracker->lab == NULL;
 	unsigned int heads = 0, packets = 0;
 	uint64_t twins = 0;
 	for (unsigned int i = 0; i < count; i++) {
@@ -131,9 +131,27 @@ static __attribute__((noinline)) void guess(const struct conntrack *tracker, uns
 		guess_overflow(tracker, first, late, late_count, scratch);
 }
 
+/* Pass 2 in the laboratory: a table finds; nothing is left to guess. */
+static __attribute__((noinline)) void guess_lab(const struct conntrack *tracker,
+	const struct base_burst *burst, const struct base_run *runs, unsigned int first,
+	unsigned int count, struct scratch *scratch)
+{
+	const struct base_flow_key *keys[CHUNK];
+	const struct conntrack_lab *lab = tracker->lab;
+	for (unsigned int i = 0; i < count; i++)
+		keys[i] = &burst->packets[runs[first + i].first]->key;
+	lab->table_ops->find_burst(lab->table, scratch->mixed + first, keys, count, scratch->guess);
+	for (unsigned int i = 0; i < count && !tracker->config.no_prefetch; i++) {
+		if (scratch->guess[i] != BASE_CONN_NONE)
+			prefetch_entry(tracker, scratch->guess[i]);
+	}
+}
+
 static uint32_t find(const struct conntrack *tracker, const struct base_packet *packet)
 {
 	uint64_t mixed = conntrack_table_mix(&tracker->table, packet->hash);
+	if (BASE_UNLIKELY(tracker->lab != NULL))
+		return conntrack_lab_find(tracker, mixed, &packet->key);
 	return conntrack_table_find(&tracker->table, mixed, &packet->key, tracker->entries);
 }
 
@@ -434,7 +452,7 @@ static inline uint32_t track(
 	uint64_t last_ns = entry->last_seen_ns;
 	uint64_t newest_ns = packet->time_ns > last_ns ? packet->time_ns : last_ns;
 	uint64_t idle_max_ns =
-		context->tracker->idle_max_ns[(flags & CONNTRACK_ENTRY_ASSURED) | state];
+		context->tracker->lookup_idle_max_ns[(flags & CONNTRACK_ENTRY_ASSURED) | state];
 	if (BASE_UNLIKELY(newest_ns - last_ns > idle_max_ns || cell != state ||
 			  (flags & (CONNTRACK_ENTRY_ORIGIN_SEEN << reply)) == 0))
 		return track_slow(context, packet, index, conn);
@@ -489,11 +507,18 @@ void conntrack_process_burst(struct conntrack *tracker, struct base_burst *burst
 		runs_count = burst->count;
 	}
 
+	if (BASE_UNLIKELY(tracker->lab != NULL))
+		conntrack_lab_before(tracker, burst);
 	unsigned int step = tracker->config.no_bulk ? 1 : CHUNK;
 	for (unsigned int first = 0; first < runs_count; first += step) {
 		unsigned int count = runs_count - first < step ? runs_count - first : step;
 		locate(tracker, burst, runs, first, count, &scratch);
-		guess(tracker, first, count, &scratch);
+		if (BASE_LIKELY(tracker->lab == NULL))
+			guess(tracker, first, count, &scratch);
+		else
+			guess_lab(tracker, burst, runs, first, count, &scratch);
 		track_runs(&context, runs, first, count, &scratch);
 	}
+	if (BASE_UNLIKELY(tracker->lab != NULL))
+		conntrack_lab_after(tracker, burst);
 }

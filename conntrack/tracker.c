@@ -41,13 +41,17 @@ static int allocate(struct conntrack *tracker)
 {
 	const struct conntrack_config *config = &tracker->config;
 	size_t count = tracker->slots_count;
-	int error = conntrack_table_init(
-		&tracker->table, config->entries_max, config->salt, config->arena);
-	if (error == 0)
+	bool lab = config->table != NULL || config->deletion != NULL;
+	int error = 0;
+	if (!lab)
+		error = conntrack_table_init(
+			&tracker->table, config->entries_max, config->salt, config->arena);
+	if (error == 0 && !lab)
 		error = conntrack_expiry_init(
 			&tracker->expiry, tracker->slots_count, config->tick_ns, config->arena);
 	if (error != 0)
 		return error;
+	tracker->table.salt = config->salt;
 
 	tracker->entries =
 		base_arena_alloc(config->arena, count * sizeof(*tracker->entries), BASE_CACHE_LINE);
@@ -56,7 +60,7 @@ static int allocate(struct conntrack *tracker)
 	tracker->free =
 		base_arena_alloc(config->arena, count * sizeof(*tracker->free), BASE_CACHE_LINE);
 	tracker->retired = base_arena_alloc(
-		config->arena, CONNTRACK_RETIRED_MAX * sizeof(*tracker->retired), BASE_CACHE_LINE);
+		config->arena, tracker->retired_max * sizeof(*tracker->retired), BASE_CACHE_LINE);
 	if (tracker->entries == NULL || tracker->hashes == NULL || tracker->free == NULL ||
 		tracker->retired == NULL)
 		return -ENOMEM;
@@ -72,7 +76,7 @@ static int allocate(struct conntrack *tracker)
 		if (tracker->links == NULL)
 			return -ENOMEM;
 	}
-	return 0;
+	return lab ? conntrack_lab_create(tracker) : 0;
 }
 
 static void set_timeouts(struct conntrack *tracker)
@@ -84,6 +88,10 @@ static void set_timeouts(struct conntrack *tracker)
 		tracker->idle_max_ns[state | CONNTRACK_ENTRY_ASSURED] =
 			conntrack_state_timeout_ns(timeout_ns, state, true) - 1;
 	}
+	bool stale_hits = tracker->config.deletion != NULL && tracker->config.deletion->stale_hits;
+	memcpy(tracker->lookup_idle_max_ns, tracker->idle_max_ns, sizeof(tracker->idle_max_ns));
+	if (stale_hits)
+		memset(tracker->lookup_idle_max_ns, 0xff, sizeof(tracker->lookup_idle_max_ns));
 }
 
 int conntrack_create(struct conntrack **out, const struct conntrack_config *config)
@@ -98,7 +106,10 @@ int conntrack_create(struct conntrack **out, const struct conntrack_config *conf
 
 	tracker->config = *config;
 	tracker->user_stride = user_stride(config->user_bytes);
-	tracker->slots_count = config->entries_max + CONNTRACK_RETIRED_MAX;
+	tracker->retired_max = CONNTRACK_RETIRED_MAX;
+	if (config->deletion != NULL) /* a strategy may remove others along the way */
+		tracker->retired_max *= 2;
+	tracker->slots_count = config->entries_max + tracker->retired_max;
 	tracker->half_open_max = config->half_open_max;
 	if (tracker->half_open_max == 0)
 		tracker->half_open_max = config->entries_max / 2 + (config->entries_max == 1);
@@ -128,7 +139,8 @@ void conntrack_destroy(struct conntrack *tracker)
 		conntrack_table_release(&tracker->table);
 	if (tracker->expiry.arena != NULL)
 		conntrack_expiry_release(&tracker->expiry);
-	base_arena_free(arena, tracker->retired, CONNTRACK_RETIRED_MAX * sizeof(*tracker->retired));
+	conntrack_lab_destroy(tracker);
+	base_arena_free(arena, tracker->retired, tracker->retired_max * sizeof(*tracker->retired));
 	base_arena_free(arena, tracker->links, count * sizeof(*tracker->links));
 	base_arena_free(arena, tracker->user, count * tracker->user_stride);
 	base_arena_free(arena, tracker->free, count * sizeof(*tracker->free));
@@ -209,6 +221,8 @@ unsigned int conntrack_advance(struct conntrack *tracker, uint64_t horizon_ns, u
 	conntrack_release_retired(tracker);
 	if (horizon_ns > tracker->horizon_ns)
 		tracker->horizon_ns = horizon_ns;
+	if (BASE_UNLIKELY(tracker->lab != NULL))
+		return conntrack_lab_advance(tracker, tracker->horizon_ns, budget);
 	while (budget > 0) {
 		unsigned int looked =
 			conntrack_settle(tracker, horizon_ns, horizon_ns, budget, &removed);
@@ -222,6 +236,10 @@ unsigned int conntrack_advance(struct conntrack *tracker, uint64_t horizon_ns, u
 void conntrack_finish(struct conntrack *tracker, uint64_t end_ns)
 {
 	conntrack_release_retired(tracker);
+	if (tracker->lab != NULL) {
+		conntrack_lab_finish(tracker, end_ns);
+		return;
+	}
 	/* The end may lie between two ticks: look at the next one too, take only what is due. */
 	uint64_t horizon_ns = conntrack_expiry_end_ns(&tracker->expiry, end_ns);
 	unsigned int removed = 0;

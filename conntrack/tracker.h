@@ -4,6 +4,7 @@
  *
  *   tracker.c     create, destroy, timers        connection.c  insert, remove, change state
  *   process.c     the packet path                inspect.c     stats, reading, purge, check
+ *   lab.c         other tables and strategies
  *
  * One array per who needs it: entries (every packet), hashes and timer positions (insertion,
  * removal), links (only when evicting), user memory (the chain).
@@ -12,6 +13,7 @@
 
 #include "conntrack/entry.h"
 #include "conntrack/expiry.h"
+#include "conntrack/lab.h"
 #include "conntrack/state.h"
 #include "conntrack/table.h"
 
@@ -52,14 +54,28 @@ struct conntrack_retired {
 	uint32_t conn;
 };
 
+/* Set when the config names a table or a strategy: then both are reached through these. */
+struct conntrack_lab {
+	const struct conntrack_table_ops *table_ops;
+	const struct conntrack_deletion_ops *deletion_ops;
+	void *table;
+	void *deletion;
+	uint64_t now_ns; /* that the strategy knows; never decreases */
+	struct conntrack_lab_stats stats;
+	bool in_burst; /* removals are retired: packets of the burst may name them */
+};
+
 struct conntrack {
 	/* read by every packet */
+	struct conntrack_lab *lab; /* NULL: the tracker's own table and wheel */
 	struct conntrack_entry *entries;
 	uint8_t *user;
 	uint32_t user_stride; /* 0: no user memory */
 	/* By state | ASSURED: a connection is expired when it is idle for longer than this. One
 	 * less than the timeout, so that "never" (0) becomes the largest value. */
 	uint64_t idle_max_ns[2 * CONNTRACK_STATES_PADDED];
+	/* The same as packets compare it: "never" throughout where a strategy allows stale hits. */
+	uint64_t lookup_idle_max_ns[2 * CONNTRACK_STATES_PADDED];
 	struct conntrack_table table;
 	uint32_t dedup_serial;                 /* number of the burst * BASE_BURST_MAX, wraps */
 	uint32_t dedup[CONNTRACK_DEDUP_SLOTS]; /* serial + run head last seen with this hash */
@@ -69,7 +85,7 @@ struct conntrack {
 	uint32_t *free; /* stack of free indices */
 	uint32_t free_count;
 	uint32_t slots_count; /* entries_max, and room for those that wait to be told */
-	uint32_t retired_count;
+	uint32_t retired_count, retired_max;
 	struct conntrack_retired *retired;
 	uint32_t half_open_max;
 	struct conntrack_links *links;
@@ -97,7 +113,9 @@ static inline bool conntrack_is_expired(
 	const struct conntrack *tracker, const struct conntrack_entry *entry, uint64_t time_ns)
 {
 	uint64_t idle_ns = time_ns - entry->last_seen_ns;
-	return time_ns > entry->last_seen_ns && idle_ns > conntrack_idle_max_ns(tracker, entry);
+	return time_ns > entry->last_seen_ns &&
+	       idle_ns > tracker->lookup_idle_max_ns[(entry->flags & CONNTRACK_ENTRY_ASSURED) |
+						     entry->state];
 }
 
 /* UINT64_MAX: never. */
@@ -163,3 +181,28 @@ unsigned int conntrack_settle(struct conntrack *tracker, uint64_t horizon_ns, ui
 
 /* The same from the packet path, up to the first one that is due: it is retired. */
 void conntrack_reclaim(struct conntrack *tracker);
+
+/* ---- lab.c: what changes in laboratory mode -------------------------------------------------- */
+
+/* Part of conntrack_create and conntrack_destroy. */
+int conntrack_lab_create(struct conntrack *tracker);
+void conntrack_lab_destroy(struct conntrack *tracker);
+uint64_t conntrack_lab_bytes(const struct conntrack *tracker);
+
+uint32_t conntrack_lab_find(
+	const struct conntrack *tracker, uint64_t mixed, const struct base_flow_key *key);
+int conntrack_lab_insert(struct conntrack *tracker, uint64_t mixed, uint32_t conn);
+void conntrack_lab_inserted(struct conntrack *tracker, uint32_t conn); /* its entry is filled */
+void conntrack_lab_unlink(struct conntrack *tracker, uint64_t mixed, uint32_t conn);
+/* Before an insertion; full: the table is at its bound. */
+void conntrack_lab_make_room(struct conntrack *tracker, uint64_t mixed, bool full);
+void conntrack_lab_changed(struct conntrack *tracker, uint32_t conn, bool earlier);
+/* Before a burst's lookups and after its last packet. */
+void conntrack_lab_before(struct conntrack *tracker, const struct base_burst *burst);
+void conntrack_lab_after(struct conntrack *tracker, const struct base_burst *burst);
+unsigned int conntrack_lab_advance(
+	struct conntrack *tracker, uint64_t horizon_ns, unsigned int budget);
+void conntrack_lab_finish(struct conntrack *tracker, uint64_t end_ns);
+/* NULL or what is wrong. */
+const char *conntrack_lab_check(const struct conntrack *tracker,
+	void (*visit)(void *context, uint32_t conn), void *context);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The tracker's own hierarchical timer wheel (conntrack/expiry.h) behind the laboratory's calls. */
+#include "conntrack/deletion/deletion.h"
+#include "conntrack/expiry.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { FIRE_MAX = 32, RECLAIM_LOOKS = 8 };
+
+#define TICK_NS_DEFAULT UINT64_C(4000000)
+
+struct wheel {
+	struct conntrack_expiry expiry;
+	struct conntrack *tracker;
+	struct base_arena *arena;
+	uint32_t armed;
+};
+
+static int wheel_create(void **out, const struct conntrack_deletion_config *config)
+{
+	struct wheel *wheel = base_arena_alloc(config->arena, sizeof(*wheel), BASE_CACHE_LINE);
+	if (wheel == NULL)
+		return -ENOMEM;
+	memset(wheel, 0, sizeof(*wheel));
+	wheel->tracker = config->tracker;
+	wheel->arena = config->arena;
+	uint64_t tick_ns =
+		config->knobs.interval_ns != 0 ? config->knobs.interval_ns : TICK_NS_DEFAULT;
+	int error =
+		conntrack_expiry_init(&wheel->expiry, config->conns_max, tick_ns, config->arena);
+	if (error != 0) {
+		base_arena_free(config->arena, wheel, sizeof(*wheel));
+		return error;
+	}
+	*out = wheel;
+	return 0;
+}
+
+static void wheel_destroy(void *deletion)
+{
+	struct wheel *wheel = deletion;
+	conntrack_expiry_release(&wheel->expiry);
+	base_arena_free(wheel->arena, wheel, sizeof(*wheel));
+}
+
+static uint64_t wheel_bytes(const void *deletion)
+{
+	return conntrack_expiry_bytes(&((const struct wheel *)deletion)->expiry);
+}
+
+static uint64_t wheel_slack_ns(const void *deletion)
+{
+	return 2 * ((const struct wheel *)deletion)->expiry.tick_ns;
+}
+
+static void wheel_inserted(void *deletion, uint32_t conn, uint64_t due_ns, uint64_t now_ns)
+{
+	struct wheel *wheel = deletion;
+	if (wheel->armed++ == 0)
+		conntrack_expiry_start(&wheel->expiry, now_ns);
+	conntrack_expiry_arm(&wheel->expiry, conn, due_ns);
+}
+
+static void wheel_removed(void *deletion, uint32_t conn)
+{
+	struct wheel *wheel = deletion;
+	wheel->armed--;
+	conntrack_expiry_disarm(&wheel->expiry, conn);
+}
+
+/* A later due time waits for the slot to fire; an earlier one cannot. */
+static void wheel_changed(void *deletion, uint32_t conn, uint64_t due_ns, bool earlier)
+{
+	if (earlier)
+		conntrack_expiry_shorten(&((struct wheel *)deletion)->expiry, conn, due_ns);
+}
+
+/* At most max entries; how many. */
+static unsigned int fire(struct wheel *wheel, uint64_t now_ns, unsigned int max)
+{
+	uint32_t conns[FIRE_MAX];
+	unsigned int count = conntrack_expiry_fire(
+		&wheel->expiry, now_ns, conns, max < FIRE_MAX ? max : FIRE_MAX);
+	for (unsigned int i = 0; i < count; i++)
+		conntrack_lab_prefetch(wheel->tracker, conns[i]);
+	for (unsigned int i = 0; i < count; i++) {
+		if (!conntrack_lab_expire(wheel->tracker, conns[i], now_ns))
+			conntrack_expiry_arm(&wheel->expiry, conns[i],
+				conntrack_lab_due_ns(wheel->tracker, conns[i]));
+	}
+	return count;
+}
+
+static void wheel_make_room(void *deletion, uint64_t mixed, uint64_t now_ns, bool full)
+{
+	(void)mixed;
+	for (unsigned int i = 0; full && i < RECLAIM_LOOKS; i++) {
+		if (fire(deletion, now_ns, 1) == 0)
+			return;
+	}
+}
+
+static unsigned int wheel_advance(void *deletion, uint64_t now_ns, unsigned int budget)
+{
+	unsigned int looked = 0, more;
+	while (looked < budget && (more = fire(deletion, now_ns, budget - looked)) != 0)
+		looked += more;
+	return looked;
+}
+
+static const char *wheel_check(const void *deletion)
+{
+	return conntrack_expiry_check(&((const struct wheel *)deletion)->expiry);
+}
+
+const struct conntrack_deletion_ops conntrack_deletion_wheel_ops = {
+	.name = "wheel",
+	.summary = "hierarchical timer wheel with bitmaps, lazy re-arm; interval: tick, 4 ms; the "
+		   "default",
+	.slack_ns = wheel_slack_ns,
+	.create = wheel_create,
+	.destroy = wheel_destroy,
+	.bytes = wheel_bytes,
+	.inserted = wheel_inserted,
+	.removed = wheel_removed,
+	.changed = wheel_changed,
+	.make_room = wheel_make_room,
+	.advance = wheel_advance,
+	.check = wheel_check,
+};

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The laboratory: other tables and other deletion strategies under the same tracker, so that they
+ * can be compared with everything else equal: keys, hash, entries, bursts, state machine, chain.
+ *
+ * A tracker whose config names neither takes its own table (conntrack/table.h) and timer wheel
+ * (conntrack/expiry.h), compiled into its packet path. A tracker whose config names one or both
+ * reaches both through the two ops tables below; the defaults are there as "bucket" and "wheel", so
+ * that a comparison pays the same calls on either side.
+ *
+ * Tables hold (mixed hash, index) pairs; keys stay in the entries, which never move. Where a library
+ * insists on its own copy of keys, its ops say so in `differs`.
+ *
+ * Deletion strategies decide when an idle connection leaves. They are told what happens and ask
+ * conntrack_lab_expire to remove, which refuses what is not due: so no strategy can remove early, or
+ * only through the two calls that say so (conntrack_lab_evict).
+ *
+ * Threads, memory and life cycle as conntrack.h: one owner, everything allocated at create. Cost: an
+ * indirect call per chunk of 32 lookups, per insertion and per removal.
+ *
+ *	config.table = conntrack_table_by_name("robin_hood");
+ *	config.deletion = conntrack_deletion_by_name("clock");
+ *	conntrack_create(&tracker, &config);
+ */
+#pragma once
+
+#include "base/histogram.h"
+#include "conntrack/conntrack.h"
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+struct conntrack_table_config {
+	uint32_t entries_max; /* pairs that must fit, >= 1 */
+	uint32_t conns_max;   /* indices are below this; > entries_max in a tracker */
+	double load; /* pairs per place when entries_max are in; 0: the table's own default */
+	uint64_t salt;
+	/* Key of index i: a struct base_flow_key at keys + i * key_stride, valid while inserted. */
+	const uint8_t *keys;
+	size_t key_stride;
+	bool no_prefetch;
+	struct base_arena *arena; /* outlives the table */
+};
+
+struct conntrack_table_ops {
+	const char *name;    /* "robin_hood" */
+	const char *summary; /* one line */
+	const char *library; /* NULL: own */
+	const char *differs; /* what it cannot have in common with the others; NULL: nothing */
+	/* -ENOMEM; -EINVAL: an impossible size; -ENOTSUP: cannot be had here. */
+	int (*create)(void **table, const struct conntrack_table_config *config);
+	void (*destroy)(void *table);
+	uint64_t (*bytes)(const void *table);
+	/* conns[i]: index whose key equals *keys[i], or BASE_CONN_NONE. Looks all up as one burst;
+	 * writes no memory that is shared. count <= BASE_BURST_MAX. */
+	void (*find_burst)(const void *table, const uint64_t *mixed,
+		const struct base_flow_key *const *keys, unsigned int count, uint32_t *conns);
+	/* The key must not be there yet. -ENOSPC when there is no place for it; constant time then
+	 * too. */
+	int (*insert)(void *table, uint64_t mixed, uint32_t conn);
+	/* The pair must be there. */
+	void (*remove)(void *table, uint64_t mixed, uint32_t conn);
+	/* Indices that a lookup of `mixed` passes anyway (its bucket or probe), at most max. NULL: the
+	 * library does not tell. */
+	unsigned int (*neighbours)(
+		const void *table, uint64_t mixed, uint32_t *conns, unsigned int max);
+	/* NULL, or what is wrong inside; visit (may be NULL) is called for every pair. */
+	const char *(*check)(
+		const void *table, void (*visit)(void *context, uint32_t conn), void *context);
+};
+
+/* The order of documents: the default first. NULL behind the last. */
+const struct conntrack_table_ops *conntrack_table_at(size_t index);
+/* NULL when there is none of that name. */
+const struct conntrack_table_ops *conntrack_table_by_name(const char *name);
+
+static inline const struct base_flow_key *conntrack_table_key(
+	const struct conntrack_table_config *config, uint32_t conn)
+{
+	return (const struct base_flow_key *)(const void *)(config->keys +
+							    (size_t)conn * config->key_stride);
+}
+
+/* What all tables are given: two rounds of multiply and fold over the packet's hash, which may be
+ * linear (CRC32C) and whose low bits are the same for a whole worker. */
+static inline uint64_t conntrack_lab_mix(uint64_t salt, uint32_t hash)
+{
+	uint64_t z = (hash ^ salt) * UINT64_C(0x9fb21c651e98df25);
+	z ^= z >> 32;
+	return z * UINT64_C(0xd6e8feb86659fd93);
+}
+
+/* ---- deletion strategies ------------------------------------------------------------------- */
+
+struct conntrack_deletion_config {
+	struct conntrack *tracker; /* being created: only its sizes and config may be read */
+	uint32_t conns_max;
+	struct conntrack_deletion_knobs knobs;
+	struct base_arena *arena;
+};
+
+/* All hooks but create, destroy, bytes may be NULL: nothing to do. now_ns never decreases. */
+struct conntrack_deletion_ops {
+	const char *name;    /* "class_fifo" */
+	const char *summary; /* one line, with the knobs it has and their defaults */
+	/* How late a removal may be, as a bound on (removal - due) while packets keep coming: 0 means
+	 * there is no such bound. */
+	uint64_t (*slack_ns)(const void *deletion);
+	/* An expired connection can be met by a packet and is then taken for live: the tracker does
+	 * not compare times on lookup. */
+	bool stale_hits;
+	bool evicts; /* removes live connections when it must */
+	int (*create)(void **deletion, const struct conntrack_deletion_config *config);
+	void (*destroy)(void *deletion);
+	uint64_t (*bytes)(const void *deletion);
+	void (*inserted)(void *deletion, uint32_t conn, uint64_t due_ns, uint64_t now_ns);
+	void (*removed)(void *deletion, uint32_t conn);
+	/* A packet has refreshed it. */
+	void (*touched)(void *deletion, uint32_t conn, uint64_t now_ns);
+	/* Its state has changed and with it the timeout; not called when close hints are off. */
+	void (*changed)(void *deletion, uint32_t conn, uint64_t due_ns, bool earlier);
+	/* Before a lookup of `mixed`, and before an insertion. full: nothing will fit otherwise. */
+	void (*lookup)(void *deletion, uint64_t mixed, uint64_t now_ns);
+	void (*make_room)(void *deletion, uint64_t mixed, uint64_t now_ns, bool full);
+	/* Maintenance after a burst; returns how many entries it looked at. */
+	unsigned int (*advance)(void *deletion, uint64_t now_ns, unsigned int budget);
+	/* NULL or what is wrong inside. */
+	const char *(*check)(const void *deletion);
+};
+
+const struct conntrack_deletion_ops *conntrack_deletion_at(size_t index);
+const struct conntrack_deletion_ops *conntrack_deletion_by_name(const char *name);
+
+/* ---- what a strategy may ask of its tracker ------------------------------------------------- */
+
+/* UINT64_MAX: never. */
+uint64_t conntrack_lab_due_ns(const struct conntrack *tracker, uint32_t conn);
+uint64_t conntrack_lab_last_seen_ns(const struct conntrack *tracker, uint32_t conn);
+/* Of its state, for strategies with a list per class; enum conntrack_state. */
+unsigned int conntrack_lab_state(const struct conntrack *tracker, uint32_t conn);
+bool conntrack_lab_is_live(const struct conntrack *tracker, uint32_t conn);
+/* Remove it if it is due by now_ns: true. `removed` is called. Works from every hook but
+ * inserted, removed and changed. */
+bool conntrack_lab_expire(struct conntrack *tracker, uint32_t conn, uint64_t now_ns);
+/* Remove it whether or not it is due, counted as evicted. From make_room only. False when the
+ * removals of this burst have run out of room. */
+bool conntrack_lab_evict(struct conntrack *tracker, uint32_t conn);
+/* Up to max indices beside `mixed` in the table; 0 when the table does not tell. */
+unsigned int conntrack_lab_neighbours(
+	const struct conntrack *tracker, uint64_t mixed, uint32_t *conns, unsigned int max);
+/* The entry's memory will be read soon. */
+void conntrack_lab_prefetch(const struct conntrack *tracker, uint32_t conn);
+
+/* ---- what the laboratory measures ------------------------------------------------------------ */
+
+struct conntrack_lab_stats {
+	struct base_histogram late; /* removal - due, nanoseconds */
+	uint64_t looked_at;         /* by maintenance */
+	uint64_t longest_advance;   /* most entries looked at by one call of advance */
+	uint64_t evicted_live;      /* evictions of connections that were not due */
+	uint64_t table_bytes, deletion_bytes;
+};
+
+/* -ENOENT when the tracker is not in laboratory mode. */
+int conntrack_lab_stats(const struct conntrack *tracker, struct conntrack_lab_stats *stats);
