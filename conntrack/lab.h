@@ -5,18 +5,18 @@
  *
  * A tracker whose config names neither takes its own table (conntrack/table.h) and timer wheel
  * (conntrack/expiry.h), compiled into its packet path. A tracker whose config names one or both
- * reaches both through the two ops tables below; the defaults are there as "bucket" and "wheel", so
- * that a comparison pays the same calls on either side.
+ * reaches both through the two ops tables below; the defaults are there as "bucket" and "wheel",
+ * so that a comparison pays the same calls on either side.
  *
- * Tables hold (mixed hash, index) pairs; keys stay in the entries, which never move. Where a library
- * insists on its own copy of keys, its ops say so in `differs`.
+ * Tables hold (mixed hash, index) pairs; keys stay in the entries, which never move. Where a
+ * library insists on its own copy of keys, its ops say so in `differs`.
  *
  * Deletion strategies decide when an idle connection leaves. They are told what happens and ask
- * conntrack_lab_expire to remove, which refuses what is not due: so no strategy can remove early, or
- * only through the two calls that say so (conntrack_lab_evict).
+ * conntrack_lab_expire to remove, which refuses what is not due: so no strategy can remove early
+ * but through the call that says so (conntrack_lab_evict).
  *
- * Threads, memory and life cycle as conntrack.h: one owner, everything allocated at create. Cost: an
- * indirect call per chunk of 32 lookups, per insertion and per removal.
+ * Threads, memory and life cycle as conntrack.h: one owner, everything allocated at create. Cost:
+ * an indirect call per chunk of 32 lookups, per insertion and per removal.
  *
  *	config.table = conntrack_table_by_name("robin_hood");
  *	config.deletion = conntrack_deletion_by_name("clock");
@@ -59,8 +59,8 @@ struct conntrack_table_ops {
 	int (*insert)(void *table, uint64_t mixed, uint32_t conn);
 	/* The pair must be there. */
 	void (*remove)(void *table, uint64_t mixed, uint32_t conn);
-	/* Indices that a lookup of `mixed` passes anyway (its bucket or probe), at most max. NULL: the
-	 * library does not tell. */
+	/* Indices that a lookup of `mixed` passes anyway (its bucket or probe), at most max. NULL:
+	 * the library does not tell. */
 	unsigned int (*neighbours)(
 		const void *table, uint64_t mixed, uint32_t *conns, unsigned int max);
 	/* NULL, or what is wrong inside; visit (may be NULL) is called for every pair. */
@@ -102,7 +102,7 @@ struct conntrack_deletion_config {
 struct conntrack_deletion_ops {
 	const char *name;    /* "class_fifo" */
 	const char *summary; /* one line, with the knobs it has and their defaults */
-	/* How late a removal may be, as a bound on (removal - due) while packets keep coming: 0 means
+	/* How late a removal may be, as a bound on (removal - due) while packets keep coming. NULL:
 	 * there is no such bound. */
 	uint64_t (*slack_ns)(const void *deletion);
 	/* An expired connection can be met by a packet and is then taken for live: the tracker does
