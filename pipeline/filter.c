@@ -4,55 +4,44 @@
 #include "pipeline/pipeline.h"
 
 #include <errno.h>
-#include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { EXPRESSIONS = 2 };
+
 /* One expression and the mark of packets that match. */
 struct expression {
-	const char *name;
+	struct traces_filter *matcher; /* NULL: none was given */
 	uint16_t flag;
-	bool usable[BASE_LINKS_COUNT]; /* not every expression fits every link type */
-	struct bpf_program programs[BASE_LINKS_COUNT];
 };
-
-enum { EXPRESSIONS = 2 };
 
 struct filter {
 	bool empty; /* all of them */
 	struct expression expressions[EXPRESSIONS];
 };
 
-/* DLT_ numbers equal LINKTYPE_ numbers for all but RAW. */
-static int dlt_of(enum base_link link)
+static int refuse(const char *name, const char *text, const char *reason, char *message)
 {
-	return link == BASE_LINK_RAW ? DLT_RAW : (int)traces_link_number(link);
+	snprintf(message, PIPELINE_MESSAGE_SIZE, "%s filter '%.200s': %.200s", name, text, reason);
+	return -EINVAL;
 }
 
-static bool compile(
-	struct expression *expression, enum base_link link, const char *text, char *message)
+static int expression_build(
+	struct expression *expression, const char *name, const char *text, char *message)
 {
-	pcap_t *dead = pcap_open_dead(dlt_of(link), 262144);
-	if (dead == NULL)
-		return false;
-	bool done =
-		pcap_compile(dead, &expression->programs[link], text, 1, PCAP_NETMASK_UNKNOWN) == 0;
-	if (!done)
-		snprintf(message, PIPELINE_MESSAGE_SIZE, "%s filter '%.200s': %.200s",
-			expression->name, text, pcap_geterr(dead));
-	pcap_close(dead);
-	return done;
-}
-
-static int expression_set(struct expression *expression, const char *name, uint16_t flag,
-	const char *text, char *message)
-{
-	expression->name = name;
-	expression->flag = flag;
-	for (int link = 0; link < BASE_LINKS_COUNT && text != NULL; link++)
-		expression->usable[link] = compile(expression, (enum base_link)link, text, message);
-	bool usable = expression->usable[BASE_LINK_ETHERNET] || expression->usable[BASE_LINK_RAW];
-	return text == NULL || usable ? 0 : -EINVAL;
+	char reason[TRACES_MESSAGE_SIZE];
+	if (text == NULL)
+		return 0;
+	int error = traces_filter_create(&expression->matcher, text, reason);
+	if (error == -EINVAL)
+		return refuse(name, text, reason, message);
+	if (error != 0)
+		return error;
+	/* An expression that fits neither of these was meant for something else. */
+	const char *misfit = traces_filter_misfit(expression->matcher, BASE_LINK_RAW);
+	if (misfit == NULL || traces_filter_misfit(expression->matcher, BASE_LINK_ETHERNET) == NULL)
+		return 0;
+	return refuse(name, text, misfit, message);
 }
 
 int filter_create(struct filter **out, const char *bypass, const char *bulk, char *message)
@@ -61,11 +50,11 @@ int filter_create(struct filter **out, const char *bypass, const char *bulk, cha
 	if (filter == NULL)
 		return -ENOMEM;
 	filter->empty = bypass == NULL && bulk == NULL;
-	int error = expression_set(
-		&filter->expressions[0], "bypass", BASE_PACKET_OPERATOR_BYPASS, bypass, message);
+	filter->expressions[0].flag = BASE_PACKET_OPERATOR_BYPASS;
+	filter->expressions[1].flag = BASE_PACKET_OPERATOR_BULK;
+	int error = expression_build(&filter->expressions[0], "bypass", bypass, message);
 	if (error == 0)
-		error = expression_set(
-			&filter->expressions[1], "bulk", BASE_PACKET_OPERATOR_BULK, bulk, message);
+		error = expression_build(&filter->expressions[1], "bulk", bulk, message);
 	if (error != 0) {
 		filter_destroy(filter);
 		return error;
@@ -78,13 +67,8 @@ void filter_destroy(struct filter *filter)
 {
 	if (filter == NULL)
 		return;
-	for (int i = 0; i < EXPRESSIONS; i++) {
-		struct expression *expression = &filter->expressions[i];
-		for (int link = 0; link < BASE_LINKS_COUNT; link++) {
-			if (expression->usable[link])
-				pcap_freecode(&expression->programs[link]);
-		}
-	}
+	for (int i = 0; i < EXPRESSIONS; i++)
+		traces_filter_destroy(filter->expressions[i].matcher);
 	free(filter);
 }
 
@@ -95,9 +79,9 @@ uint16_t filter_flags(const struct filter *filter, const struct base_packet *pac
 		return 0;
 	for (int i = 0; i < EXPRESSIONS; i++) {
 		const struct expression *expression = &filter->expressions[i];
-		if (expression->usable[packet->link] &&
-			bpf_filter(expression->programs[packet->link].bf_insns, packet->data,
-				packet->wire_len, packet->cap_len) != 0)
+		if (expression->matcher != NULL &&
+			traces_filter_match(expression->matcher, packet->link, packet->data,
+				packet->cap_len, packet->wire_len))
 			flags |= expression->flag;
 	}
 	return flags;

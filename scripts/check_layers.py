@@ -31,7 +31,7 @@ UNBOUND = ("bench", "tests")  # may include anything
 OUTSIDE = (
     (re.compile(r"rte_(lpm|lpm6|acl|errno|ip|memory|common|config|version)\.h$"), {"chain"}),
     (re.compile(r"rte_.*\.h$"), {"base/mbuf", "pipeline"}),
-    (re.compile(r"pcap(/.*)?\.h$"), {"traces", "pipeline/filter"}),
+    (re.compile(r"pcap(/.*)?\.h$"), {"traces"}),
     (re.compile(r"(zlib|zstd)\.h$"), {"traces"}),
     (re.compile(r"jansson\.h$"), {"pipeline"}),
     (re.compile(r"cyaml/.*\.h$"), {"pipeline"}),

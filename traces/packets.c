@@ -18,11 +18,28 @@ int traces_packets_fail(struct traces_packets *packets, int error, const char *f
 int traces_packets_next(struct traces_packets *packets, struct traces_batch *batch)
 {
 	*batch = (struct traces_batch){ 0 };
+	if (packets->peeked) {
+		packets->peeked = false;
+		*batch = packets->waiting;
+		return 0;
+	}
 	if (packets->ended)
 		return 0;
 	int error = packets->ops->next(packets, batch);
 	packets->ended = error != 0 || batch->count == 0;
 	return error;
+}
+
+int traces_packets_peek(struct traces_packets *packets, struct traces_batch *batch)
+{
+	if (!packets->peeked) {
+		int error = traces_packets_next(packets, &packets->waiting);
+		if (error)
+			return error;
+		packets->peeked = true;
+	}
+	*batch = packets->waiting;
+	return 0;
 }
 
 int traces_packets_pull(

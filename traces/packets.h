@@ -29,6 +29,8 @@ struct traces_packets_ops {
 struct traces_packets {
 	const struct traces_packets_ops *ops;
 	bool ended;
+	bool peeked; /* waiting is what next gives */
+	struct traces_batch waiting;
 	char message[TRACES_MESSAGE_SIZE];
 };
 
@@ -44,6 +46,13 @@ static inline void traces_trace_clear(struct traces_trace *trace)
 {
 	trace->bytes.used = 0;
 	trace->records.used = 0;
+}
+
+/* Whether a batch that is being built holds enough. */
+static inline bool traces_trace_is_batch(const struct traces_trace *trace)
+{
+	return trace->bytes.used >= TRACES_BATCH_BYTES ||
+	       traces_trace_count(trace) >= TRACES_BATCH_PACKETS;
 }
 
 /* All of a trace as a batch. */

@@ -157,6 +157,158 @@ const char *traces_packets_message(const struct traces_packets *packets);
 /* Destroys what it pulls from as well. NULL is allowed. */
 void traces_packets_destroy(struct traces_packets *packets);
 
+/* The batch that next gives next time; valid until then. As traces_packets_next otherwise. */
+int traces_packets_peek(struct traces_packets *packets, struct traces_batch *batch);
+
+/* ---- transforms: streams made of streams -------------------------------------------------- */
+
+/*
+ * Constructors return 0, -EINVAL (an impossible option) or -ENOMEM. They own what they pull from
+ * once they have succeeded; until then the caller does. Reports grow with the stream, are set to
+ * zero by the constructor, and must outlive the stream. A flow is a connection, both directions and
+ * all fragments, as the parser keys it (base/parse.h); nothing here depends on where batches end.
+ */
+
+/* Everything unchanged; `see` looks at each batch first and may fail the stream. */
+int traces_packets_tap(struct traces_packets **out, struct traces_packets *from,
+	int (*see)(void *context, const struct traces_batch *batch), void *context);
+
+/* libpcap's filter language, compiled for each link type. Immutable: any thread may match. */
+struct traces_filter;
+
+/* -EINVAL with a line in message (TRACES_MESSAGE_SIZE) when it fits no link type at all. */
+int traces_filter_create(struct traces_filter **out, const char *expression, char *message);
+void traces_filter_destroy(struct traces_filter *filter);
+/* NULL: it can be applied to frames of this link type; else why not. */
+const char *traces_filter_misfit(const struct traces_filter *filter, enum base_link link);
+/* false for a link type that it does not fit. */
+bool traces_filter_match(const struct traces_filter *filter, enum base_link link,
+	const uint8_t *frame, uint32_t cap_len, uint32_t wire_len);
+
+struct traces_filter_report {
+	uint64_t packets_in, packets_out;
+};
+
+/* The packets that match; fails at one whose link type the filter does not fit. */
+int traces_packets_filter(struct traces_packets **out, struct traces_packets *from,
+	const struct traces_filter *filter, struct traces_filter_report *report);
+
+enum { TRACES_SLICE_FLOWS_MAX = 1 << 24 };
+
+struct traces_slice_time {
+	bool given;
+	bool absolute; /* since the Unix epoch; else since the stream's first packet */
+	uint64_t time_ns;
+};
+
+/* Judged in this order, each on what the ones before have left. Zeros keep everything. */
+struct traces_slice_options {
+	struct traces_slice_time from, to; /* [from, to), by each packet's own time */
+	bool one_flow;
+	struct base_flow_key flow;          /* zone 0 */
+	uint32_t flows_max;                 /* the flows that show up first; 0: all */
+	uint64_t packets_skip, packets_max; /* packets_max 0: all; the stream ends with the last */
+};
+
+struct traces_slice_report {
+	uint64_t packets_in; /* read: all of them unless packets_max ended it */
+	uint64_t packets_out;
+	uint64_t no_flow; /* in time, but without a flow where flows were asked for */
+};
+
+int traces_packets_slice(struct traces_packets **out, struct traces_packets *from,
+	const struct traces_slice_options *options, struct traces_slice_report *report);
+
+enum { TRACES_MERGE_MAX = 4096 };
+
+/*
+ * Several streams, ordered by time. Stable: at equal times the earlier input goes first. The order
+ * inside an input never changes: a packet earlier than the one before it follows that one at once.
+ * record.file is the input's number. The array is copied.
+ */
+int traces_packets_merge(
+	struct traces_packets **out, struct traces_packets *const *inputs, size_t inputs_count);
+
+enum { TRACES_COPIES_MAX = 1024 };
+
+/*
+ * Overlay and speed-up. Copy k plays window k of the capture (or, without windows, all of it),
+ * begins k x shift later than copy 0, and gets addresses of its own (base/remap.h); copy 0 keeps
+ * them. Then all distances to the capture's first packet are divided by speed. Window k is what
+ * lies between the first packet at or after k x window and the first at or after (k+1) x window,
+ * played k x window earlier: with 32 windows of 20 s the method of "Packet Order Matters!" (NSDI
+ * 2022). Packets without a parsable IP header are copied as they are. record.file is the copy.
+ */
+struct traces_scale_options {
+	uint32_t copies;    /* 1..TRACES_COPIES_MAX */
+	uint64_t shift_ns;  /* in the capture's time, as the replay's overlay */
+	uint64_t window_ns; /* 0: every copy is the whole capture */
+	double speed;       /* above 0 */
+};
+
+struct traces_scale_report {
+	uint64_t copies_empty; /* windows behind the capture's end */
+	uint64_t time_clamped; /* came out before 1970 or after 2262: set to the nearest */
+};
+
+/* inputs: one stream of the capture for each copy. */
+int traces_packets_scale(struct traces_packets **out, struct traces_packets *const *inputs,
+	const struct traces_scale_options *options, struct traces_scale_report *report);
+
+/* What shuffle holds at most; a larger block is cut in two. */
+enum { TRACES_SHUFFLE_PACKETS_MAX = 1 << 22, TRACES_SHUFFLE_BYTES_MAX = 1 << 30 };
+
+/*
+ * Consecutive blocks, of window_packets each or of window_ns each (counted from the first packet,
+ * by a clock that does not run backwards), are permuted, each order of a block with the same
+ * probability (Fisher and Yates). So no packet moves by window_packets or more. The timestamps stay
+ * where they are and packets take those of their new places, unless keep_times. With flow_order the
+ * packets of a flow then trade places until they are in the order they came in.
+ */
+struct traces_shuffle_options {
+	uint32_t window_packets; /* 1..TRACES_SHUFFLE_PACKETS_MAX; 0: window_ns counts */
+	uint64_t window_ns;
+	bool keep_times;
+	bool flow_order;
+	uint64_t seed;
+};
+
+struct traces_shuffle_report {
+	uint64_t blocks;
+	uint64_t blocks_cut; /* by TRACES_SHUFFLE_PACKETS_MAX or _BYTES_MAX */
+};
+
+int traces_packets_shuffle(struct traces_packets **out, struct traces_packets *from,
+	const struct traces_shuffle_options *options, struct traces_shuffle_report *report);
+
+enum { TRACES_REGROUP_HELD_MAX = 1 << 24, TRACES_REGROUP_BYTES_MAX = 1 << 28 };
+
+/*
+ * Greedy grouping by flow under a delay bound: what a reframer without exceptions would send.
+ * A packet is held with its flow's; when the first of them has been held for delay_ns, all of them
+ * leave, in the order they came. They leave earlier when there are run_packets of them, and when a
+ * bound on memory is reached: then the flow that has waited longest makes room. Packets without a
+ * flow leave at once. Arrival is the packet's time, or an earlier packet's when that is later.
+ * Leaving packets get the time at which they leave, unless keep_times.
+ */
+struct traces_regroup_options {
+	uint64_t delay_ns;
+	uint32_t run_packets; /* 0: no limit */
+	uint32_t held_max;    /* 1..TRACES_REGROUP_HELD_MAX packets */
+	bool keep_times;
+};
+
+struct traces_regroup_report {
+	uint64_t groups;       /* of packets that left together */
+	uint64_t groups_early; /* of them by held_max, or TRACES_REGROUP_BYTES_MAX captured
+				* bytes since the oldest packet that is held */
+	uint64_t no_flow;
+	uint64_t peak_held;
+};
+
+int traces_packets_regroup(struct traces_packets **out, struct traces_packets *from,
+	const struct traces_regroup_options *options, struct traces_regroup_report *report);
+
 /* ---- statistics: `sheaf trace info` ------------------------------------------------------ */
 
 enum { TRACES_WINDOWS = 3, TRACES_PROTOCOLS_MAX = 256 };
