@@ -57,6 +57,7 @@ enum chain_kind {
 enum {
 	CHAIN_FUNCTIONS_MAX = 16,
 	CHAIN_BACKENDS_MAX = 1024,
+	CHAIN_LB_CHANGES_MAX = 64,
 	CHAIN_COUNTERS_MAX = 64,
 	CHAIN_MESSAGE_SIZE = 256,
 	CHAIN_NAME_SIZE = 64,
@@ -90,9 +91,32 @@ struct chain_backend {
 	uint8_t address[16];
 	uint8_t family;  /* 4 or 6 */
 	uint32_t weight; /* share of new connections, default 1; 0: takes none */
+	bool standby;    /* not there until a change adds it */
 };
 
-enum chain_lb_policy { CHAIN_LB_MAGLEV, CHAIN_LB_ROUND_ROBIN };
+enum chain_lb_policy {
+	CHAIN_LB_MAGLEV,
+	CHAIN_LB_ROUND_ROBIN,
+	CHAIN_LB_LEAST_CONNECTIONS,
+	CHAIN_LB_JET,       /* Maglev; keeps what a backend to come would take */
+	CHAIN_LB_STATELESS, /* Maglev on every packet */
+	CHAIN_LB_POLICIES_COUNT
+};
+
+/* "maglev", "round_robin", ...; never NULL. */
+const char *chain_lb_policy_name(enum chain_lb_policy policy);
+
+enum chain_lb_action {
+	CHAIN_LB_ADD,    /* there, takes new connections */
+	CHAIN_LB_DRAIN,  /* keeps its connections, takes no new ones */
+	CHAIN_LB_REMOVE, /* gone; its connections go elsewhere */
+};
+
+struct chain_lb_change {
+	uint64_t at_ns; /* capture time: holds for packets from then on */
+	enum chain_lb_action action;
+	char backend[CHAIN_NAME_SIZE]; /* every backend of that name */
+};
 
 struct chain_lb_config {
 	const struct chain_backend *backends; /* NULL: generated, for each family */
@@ -100,6 +124,8 @@ struct chain_lb_config {
 	uint32_t table_size;                  /* prime > 100 * backends_count; default 65537 */
 	enum chain_lb_policy policy;
 	uint64_t seed;
+	const struct chain_lb_change *changes; /* by time; at most CHAIN_LB_CHANGES_MAX */
+	uint32_t changes_count;
 };
 
 struct chain_function_config {

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Stateful load balancer: the first packet of a connection chooses a backend, and every packet of
- * its original direction gets that backend's address as destination. A tuple that is used again is
- * a new connection and a new choice.
+ * Load balancer: the first packet of a connection chooses a backend, and every packet of its
+ * original direction gets that backend's address as destination. A tuple that is used again is a
+ * new connection and a new choice.
  *
- * Choice: by Maglev table (default), the same on every worker and for every order of the backends
- * in the configuration; or round robin, which counts per worker and so differs with their number.
- * Either one honours weights; weight 0 takes no new connections.
+ * Choice: chain/lb_backends.h. By Maglev table (default), the same on every worker and for every
+ * order of the backends in the configuration; round robin and least connections count per worker
+ * and so differ with their number. All honour weights; weight 0 takes no new connections. A
+ * connection whose backend has been removed chooses again, once, and is counted (orphaned).
+ *
+ * The policies jet and stateless do without a choice for most or all connections: their packets
+ * take what the table of their time says. They balance packets without a connection too, and take
+ * them for the clients'.
  *
  * IPv4 goes to IPv4 backends and IPv6 to IPv6 backends. Without any backend of its family a
  * connection passes unchanged and is counted; with backends that all have weight 0 its packets are
@@ -24,6 +29,7 @@
  */
 #include "chain/digest.h"
 #include "chain/function.h"
+#include "chain/lb_backends.h"
 #include "chain/maglev.h"
 #include "chain/rewrite.h"
 
@@ -33,12 +39,13 @@
 
 enum {
 	PREFETCH_AHEAD = 6,
-	COUNTERS_FIXED = 8, /* the rest of CHAIN_COUNTERS_MAX is for backends */
+	COUNTERS_FIXED = 9, /* the rest of CHAIN_COUNTERS_MAX is for backends */
 	COUNTER_NAME_SIZE = CHAIN_NAME_SIZE + 16,
 };
 
-/* Values of lb_flow.choice; a backend's position follows from FIRST on. */
-enum { CHOICE_NOT_YET, CHOICE_NONE, CHOICE_DRAINED, CHOICE_FIRST };
+/* Values of lb_flow.choice; a backend's position follows from FIRST on. HASHED: what the table
+ * says, packet by packet. */
+enum { CHOICE_NOT_YET, CHOICE_NONE, CHOICE_DRAINED, CHOICE_HASHED, CHOICE_FIRST };
 
 struct lb_flow {
 	uint32_t choice;
@@ -46,206 +53,68 @@ struct lb_flow {
 };
 static_assert(sizeof(struct lb_flow) == 8, "the tracker's block holds several functions");
 
-/* What packets need of a backend. */
-struct target {
-	uint32_t word; /* IPv4 address as it stands in the packet */
-	uint32_t sum;  /* of its two 16-bit words */
-	uint64_t connections;
-	uint64_t identity; /* for the digest */
-};
-
-/* Backends of one family: positions in lb->backends, and where new connections go. */
-struct group {
-	uint32_t members_count, weighted_count;
-	uint16_t members[CHAIN_BACKENDS_MAX];
-	uint16_t *table; /* NULL when none has a weight */
-	uint32_t turn;   /* round robin: position in members, */
-	uint32_t used;   /* and how many turns in a row it has had */
-};
-
 struct lb {
 	const struct chain_function_context *context;
-	enum chain_lb_policy policy;
-	uint32_t table_size;
 	struct base_hash_config hash;
-	uint32_t backends_count;
-	struct chain_backend *backends; /* sorted */
-	struct target *targets;
 	char (*counter_names)[COUNTER_NAME_SIZE];
-	uint64_t seed;
 	uint64_t connections, rewritten_packets, sticky_packets, reply_packets, related_packets;
 	uint64_t unbalanced_packets, untracked_packets;
-	struct group groups[2]; /* IPv4, IPv6 */
+	uint64_t kept_connections, orphaned_connections;
+	struct lb_backends backends;
 };
 
-static int compare(const void *a, const void *b)
+const char *chain_lb_policy_name(enum chain_lb_policy policy)
 {
-	return chain_maglev_compare(a, b);
-}
-
-static void generate(struct chain_backend *backends, uint32_t count)
-{
-	static const uint8_t ip6_prefix[6] = { 0x20, 0x01, 0x00, 0x02, 0x00, 0x00 };
-	for (uint32_t i = 0; i < count; i++) {
-		struct chain_backend *ip4 = &backends[2 * i], *ip6 = &backends[2 * i + 1];
-		uint32_t word = __builtin_bswap32(0xc6120000 + i + 1);
-		ip4->family = 4;
-		ip6->family = 6;
-		ip4->weight = 1;
-		ip6->weight = 1;
-		memcpy(ip4->address, &word, 4);
-		memcpy(ip6->address, ip6_prefix, sizeof(ip6_prefix));
-		word = __builtin_bswap32(i + 1);
-		memcpy(ip6->address + 12, &word, 4);
-		snprintf(ip4->name, sizeof(ip4->name), "ip4_%04u", i + 1);
-		snprintf(ip6->name, sizeof(ip6->name), "ip6_%04u", i + 1);
-	}
-}
-
-static int check_backend(const struct chain_backend *backend, uint32_t index, char *message)
-{
-	const char *expected = NULL;
-	if (memchr(backend->name, '\0', sizeof(backend->name)) == NULL || backend->name[0] == '\0')
-		expected = "a name of 1 to 63 bytes";
-	else if (backend->family != 4 && backend->family != 6)
-		expected = "family 4 or 6";
-	if (expected == NULL)
-		return 0;
-	snprintf(message, CHAIN_MESSAGE_SIZE, "lb: backend %u: expected %s", index, expected);
-	return -EINVAL;
-}
-
-static int check_config(const struct chain_lb_config *config, char *message)
-{
-	if (config->backends_count < 1 || config->backends_count > CHAIN_BACKENDS_MAX) {
-		snprintf(message, CHAIN_MESSAGE_SIZE, "lb: expected 1 to %d backends, not %u",
-			CHAIN_BACKENDS_MAX, config->backends_count);
-		return -EINVAL;
-	}
-	if (config->policy != CHAIN_LB_MAGLEV && config->policy != CHAIN_LB_ROUND_ROBIN) {
-		snprintf(message, CHAIN_MESSAGE_SIZE, "lb: expected policy maglev or round_robin");
-		return -EINVAL;
-	}
-	if (config->policy == CHAIN_LB_MAGLEV &&
-		!chain_maglev_size_valid(config->table_size, config->backends_count)) {
-		snprintf(message, CHAIN_MESSAGE_SIZE,
-			"lb: table size %u: expected a prime above %u (100 per backend), at most "
-			"%d",
-			config->table_size, config->backends_count * 100, CHAIN_MAGLEV_SIZE_MAX);
-		return -EINVAL;
-	}
-	for (uint32_t i = 0; config->backends != NULL && i < config->backends_count; i++) {
-		int rc = check_backend(&config->backends[i], i, message);
-		if (rc != 0)
-			return rc;
-	}
-	return 0;
-}
-
-/* Sort the backends, and tell apart what cannot be told apart. */
-static int arrange(struct lb *lb, char *message)
-{
-	bool weighted = false;
-	qsort(lb->backends, lb->backends_count, sizeof(*lb->backends), compare);
-	for (uint32_t i = 0; i < lb->backends_count; i++) {
-		const struct chain_backend *backend = &lb->backends[i];
-		if (i > 0 && compare(backend - 1, backend) == 0) {
-			snprintf(message, CHAIN_MESSAGE_SIZE,
-				"lb: backend \"%s\" is listed twice with one address",
-				backend->name);
-			return -EINVAL;
-		}
-		struct group *group = &lb->groups[backend->family == 6];
-		group->members[group->members_count++] = (uint16_t)i;
-		group->weighted_count += backend->weight != 0;
-		weighted |= backend->weight != 0;
-		memcpy(&lb->targets[i].word, backend->address, 4);
-		lb->targets[i].sum = chain_rewrite_sum32(lb->targets[i].word);
-		lb->targets[i].identity = chain_maglev_identity(backend, 0);
-		snprintf(lb->counter_names[i], COUNTER_NAME_SIZE, "connections_%s", backend->name);
-	}
-	if (weighted)
-		return 0;
-	snprintf(message, CHAIN_MESSAGE_SIZE, "lb: expected a backend with a weight above 0");
-	return -EINVAL;
-}
-
-static int populate(struct lb *lb)
-{
-	for (unsigned int g = 0; lb->policy == CHAIN_LB_MAGLEV && g < 2; g++) {
-		struct group *group = &lb->groups[g];
-		if (group->weighted_count == 0)
-			continue;
-		group->table = base_arena_alloc(lb->context->arena,
-			lb->table_size * sizeof(*group->table), BASE_CACHE_LINE);
-		if (group->table == NULL)
-			return -ENOMEM;
-		int rc = chain_maglev_populate(group->table, lb->table_size, lb->backends,
-			group->members, group->members_count, lb->seed);
-		if (rc != 0)
-			return rc;
-	}
-	return 0;
+	static const char *const names[CHAIN_LB_POLICIES_COUNT] = {
+		[CHAIN_LB_MAGLEV] = "maglev",
+		[CHAIN_LB_ROUND_ROBIN] = "round-robin",
+		[CHAIN_LB_LEAST_CONNECTIONS] = "least-connections",
+		[CHAIN_LB_JET] = "jet",
+		[CHAIN_LB_STATELESS] = "stateless",
+	};
+	return (unsigned int)policy < CHAIN_LB_POLICIES_COUNT ? names[policy] : "unknown";
 }
 
 static void lb_destroy(void *function)
 {
 	struct lb *lb = function;
 	struct base_arena *arena = lb->context->arena;
-	for (unsigned int g = 0; g < 2; g++)
-		base_arena_free(
-			arena, lb->groups[g].table, lb->table_size * sizeof(*lb->groups[g].table));
-	base_arena_free(arena, lb->backends, lb->backends_count * sizeof(*lb->backends));
-	base_arena_free(arena, lb->targets, lb->backends_count * sizeof(*lb->targets));
-	base_arena_free(arena, lb->counter_names, lb->backends_count * sizeof(*lb->counter_names));
+	base_arena_free(arena, lb->counter_names, lb->backends.count * sizeof(*lb->counter_names));
+	lb_backends_release(&lb->backends);
 	base_arena_free(arena, lb, sizeof(*lb));
 }
 
-static int fill(struct lb *lb, const struct chain_lb_config *config, char *message)
+static int create_counter_names(struct lb *lb)
 {
-	struct base_arena *arena = lb->context->arena;
-	lb->backends = base_arena_alloc(
-		arena, lb->backends_count * sizeof(*lb->backends), BASE_CACHE_LINE);
-	lb->targets =
-		base_arena_alloc(arena, lb->backends_count * sizeof(*lb->targets), BASE_CACHE_LINE);
-	lb->counter_names = base_arena_alloc(
-		arena, lb->backends_count * sizeof(*lb->counter_names), BASE_CACHE_LINE);
-	if (lb->backends == NULL || lb->targets == NULL || lb->counter_names == NULL)
+	lb->counter_names = base_arena_alloc(lb->context->arena,
+		lb->backends.count * sizeof(*lb->counter_names), BASE_CACHE_LINE);
+	if (lb->counter_names == NULL)
 		return -ENOMEM;
-	if (config->backends == NULL)
-		generate(lb->backends, config->backends_count);
-	else
-		memcpy(lb->backends, config->backends,
-			config->backends_count * sizeof(*config->backends));
-	int rc = arrange(lb, message);
-	return rc != 0 ? rc : populate(lb);
+	for (uint32_t i = 0; i < lb->backends.count; i++)
+		snprintf(lb->counter_names[i], COUNTER_NAME_SIZE, "connections_%s",
+			lb->backends.list[i].name);
+	return 0;
 }
 
 static int lb_create(void **out, const struct chain_function_context *context,
 	const struct chain_function_config *function_config, char *message)
 {
 	const struct chain_lb_config *config = &function_config->lb;
-	int rc = check_config(config, message);
-	if (rc != 0)
-		return rc;
 	struct lb *lb = base_arena_alloc(context->arena, sizeof(*lb), BASE_CACHE_LINE);
 	if (lb == NULL) {
 		snprintf(message, CHAIN_MESSAGE_SIZE, "lb: out of memory");
 		return -ENOMEM;
 	}
 	lb->context = context;
-	lb->policy = config->policy;
-	lb->table_size = config->table_size;
-	lb->seed = config->seed;
-	lb->backends_count =
-		config->backends == NULL ? 2 * config->backends_count : config->backends_count;
 	/* Keyed apart from the flow tables and steering, or the flows of one bucket or one worker
 	 * would go to a few backends; and by the seed alone, so that every worker agrees. */
 	uint64_t state = config->seed;
 	lb->hash.kind = BASE_HASH_SIPHASH;
 	lb->hash.salt[0] = base_rng_splitmix64(&state);
 	lb->hash.salt[1] = base_rng_splitmix64(&state);
-	rc = fill(lb, config, message);
+	int rc = lb_backends_init(&lb->backends, config, context->arena, message);
+	if (rc == 0)
+		rc = create_counter_names(lb);
 	if (rc == -ENOMEM)
 		snprintf(message, CHAIN_MESSAGE_SIZE, "lb: out of memory");
 	if (rc != 0) {
@@ -256,42 +125,81 @@ static int lb_create(void **out, const struct chain_function_context *context,
 	return 0;
 }
 
-/* Each backend gets as many turns in a row as its weight says. Some member has one. */
-static uint32_t take_turn(struct lb *lb, struct group *group)
+static bool is_ip6(const struct base_packet *packet)
 {
-	while (group->used >= lb->backends[group->members[group->turn]].weight) {
-		group->turn = (group->turn + 1) % group->members_count;
-		group->used = 0;
-	}
-	group->used++;
-	return group->members[group->turn];
+	return (packet->flags & BASE_PACKET_IP6) != 0;
 }
 
-static uint32_t choose(struct lb *lb, const struct base_packet *packet)
+static uint32_t hash_of(const struct lb *lb, const struct base_packet *packet)
 {
-	struct group *group = &lb->groups[(packet->flags & BASE_PACKET_IP6) != 0];
-	if (group->members_count == 0)
-		return CHOICE_NONE;
-	if (group->weighted_count == 0)
-		return CHOICE_DRAINED;
-	uint32_t index;
-	if (lb->policy == CHAIN_LB_ROUND_ROBIN) {
-		index = take_turn(lb, group);
-	} else {
-		/* A 32-bit hash spreads over the table by multiplication, without a division. */
-		uint64_t hash = base_flow_key_hash(&packet->key, &lb->hash);
-		index = group->table[hash * lb->table_size >> 32];
+	return lb_policy_has_table(lb->backends.policy)
+		       ? base_flow_key_hash(&packet->key, &lb->hash)
+		       : 0;
+}
+
+static uint32_t choice_of(uint32_t index)
+{
+	return index == LB_NONE      ? CHOICE_NONE
+	       : index == LB_DRAINED ? CHOICE_DRAINED
+				     : CHOICE_FIRST + index;
+}
+
+static uint32_t choose(
+	struct lb *lb, const struct lb_epoch *epoch, const struct base_packet *packet)
+{
+	uint32_t hash = hash_of(lb, packet);
+	bool ip6 = is_ip6(packet);
+	if (lb->backends.policy == CHAIN_LB_STATELESS ||
+		(lb->backends.policy == CHAIN_LB_JET &&
+			!lb_backends_must_keep(&lb->backends, epoch, ip6, hash))) {
+		lb->connections++;
+		return CHOICE_HASHED;
 	}
+	uint32_t index = lb_backends_choose(&lb->backends, epoch, ip6, hash);
+	if (index >= LB_DRAINED)
+		return choice_of(index);
 	lb->connections++;
-	lb->targets[index].connections++;
+	lb->kept_connections++;
+	lb->backends.targets[index].connections++;
+	lb->backends.targets[index].live++;
 	return CHOICE_FIRST + index;
+}
+
+/* The connection's choice for a packet at this time. */
+static uint32_t settle(struct lb *lb, struct lb_flow *flow, const struct lb_epoch *epoch,
+	const struct base_packet *packet)
+{
+	bool error = (packet->flags & BASE_PACKET_ICMP_ERROR) != 0;
+	if (flow->choice == CHOICE_NOT_YET && !error)
+		flow->choice = choose(lb, epoch, packet);
+	if (flow->choice >= CHOICE_FIRST &&
+		epoch->status[flow->choice - CHOICE_FIRST] == LB_ABSENT) {
+		lb->backends.targets[flow->choice - CHOICE_FIRST].live--;
+		lb->orphaned_connections++;
+		flow->choice = choose(lb, epoch, packet);
+	}
+	return flow->choice;
+}
+
+/* The backend of a packet that has no choice to follow. */
+static uint32_t hashed(
+	const struct lb *lb, const struct lb_epoch *epoch, const struct base_packet *packet)
+{
+	return choice_of(
+		lb_backends_look_up(&lb->backends, epoch, is_ip6(packet), hash_of(lb, packet)));
+}
+
+static bool is_hashing(const struct lb *lb)
+{
+	return lb->backends.policy == CHAIN_LB_JET || lb->backends.policy == CHAIN_LB_STATELESS;
 }
 
 /* The whole decision for one packet, nothing assumed. */
 static void process_packet(struct lb *lb, struct base_burst *burst, unsigned int index)
 {
 	struct base_packet *packet = burst->packets[index];
-	if (packet->conn == BASE_CONN_NONE) {
+	bool tracked = packet->conn != BASE_CONN_NONE;
+	if (!tracked && (!is_hashing(lb) || (packet->flags & BASE_PACKET_FLOW) == 0)) {
 		lb->untracked_packets++;
 		return;
 	}
@@ -299,32 +207,38 @@ static void process_packet(struct lb *lb, struct base_burst *burst, unsigned int
 		lb->unbalanced_packets++;
 		return;
 	}
-	struct lb_flow *flow = chain_function_user(lb->context, packet->conn);
+	const struct lb_epoch *epoch = lb_backends_epoch(&lb->backends, packet->time_ns);
 	bool error = (packet->flags & BASE_PACKET_ICMP_ERROR) != 0;
-	bool first = flow->choice == CHOICE_NOT_YET;
-	if (first && !error)
-		flow->choice = choose(lb, packet);
-	if (packet->conn_flags & BASE_CONN_REPLY) {
+	uint32_t choice = CHOICE_HASHED;
+	bool sticky = false;
+	if (tracked) {
+		struct lb_flow *flow = chain_function_user(lb->context, packet->conn);
+		sticky = flow->choice != CHOICE_NOT_YET;
+		choice = settle(lb, flow, epoch, packet);
+	}
+	if (tracked && (packet->conn_flags & BASE_CONN_REPLY) != 0) {
 		lb->reply_packets++;
 		return;
 	}
-	if (flow->choice == CHOICE_DRAINED) {
+	if (choice == CHOICE_HASHED)
+		choice = hashed(lb, epoch, packet);
+	if (choice == CHOICE_DRAINED) {
 		base_burst_drop(burst, index, BASE_DROP_LB_NO_BACKEND);
 		return;
 	}
-	if (flow->choice < CHOICE_FIRST) {
+	if (choice < CHOICE_FIRST) {
 		lb->unbalanced_packets++;
 		return;
 	}
 	const struct chain_rewrite to = {
-		.address = lb->backends[flow->choice - CHOICE_FIRST].address
+		.address = lb->backends.list[choice - CHOICE_FIRST].address
 	};
 	if (error)
 		chain_rewrite_quote(packet, CHAIN_SIDE_SOURCE, &to);
 	chain_rewrite_packet(packet, CHAIN_SIDE_DESTINATION, &to);
 	lb->rewritten_packets++;
 	lb->related_packets += error;
-	lb->sticky_packets += !first;
+	lb->sticky_packets += sticky;
 }
 
 static void lb_process_scalar(void *function, struct base_burst *burst, uint64_t now_ns)
@@ -332,6 +246,67 @@ static void lb_process_scalar(void *function, struct base_burst *burst, uint64_t
 	(void)now_ns;
 	for (unsigned int i = 0; i < burst->count; i++)
 		process_packet(function, burst, i);
+}
+
+/* Whether the backend of a kept choice may be gone at this time. */
+static bool may_be_gone(struct lb *lb, uint64_t time_ns, uint32_t choice)
+{
+	const struct lb_epoch *epoch = lb_backends_epoch(&lb->backends, time_ns);
+	return epoch->any_absent && epoch->status[choice - CHOICE_FIRST] == LB_ABSENT;
+}
+
+/* What the packet before was given, for the next one of its flow. */
+struct memory {
+	const struct base_packet *packet; /* NULL: none */
+	const struct lb_epoch *epoch;
+	uint32_t choice;
+};
+
+static bool remembers(const struct lb *lb, const struct memory *memory,
+	const struct lb_epoch *epoch, const struct base_packet *packet)
+{
+	return memory->packet != NULL && !lb->context->no_runs && memory->epoch == epoch &&
+	       memory->packet->hash == packet->hash &&
+	       base_flow_key_equal(&memory->packet->key, &packet->key);
+}
+
+/* The same for jet and stateless: one look at the table per flow run, for most packets. */
+static void process_hashed(struct lb *lb, struct base_burst *burst)
+{
+	const unsigned int special = BASE_CONN_REPLY | BASE_CONN_NEW;
+	struct memory memory = { 0 };
+	for (unsigned int i = 0; i < burst->count; i++) {
+		struct base_packet *packet = burst->packets[i];
+		if (!lb->context->no_prefetch && i + PREFETCH_AHEAD < burst->count) {
+			const struct base_packet *ahead = burst->packets[i + PREFETCH_AHEAD];
+			BASE_PREFETCH_W(ahead->data + ahead->l3_offset);
+		}
+		bool tracked = packet->conn != BASE_CONN_NONE;
+		if (!chain_rewrite_is_plain(packet) || (packet->flags & BASE_PACKET_FLOW) == 0 ||
+			(tracked && (packet->conn_flags & special) != 0)) {
+			process_packet(lb, burst, i);
+			continue;
+		}
+		if (tracked) {
+			const struct lb_flow *flow = chain_function_user(lb->context, packet->conn);
+			if (flow->choice != CHOICE_HASHED) {
+				process_packet(lb, burst, i);
+				continue;
+			}
+		}
+		const struct lb_epoch *epoch = lb_backends_epoch(&lb->backends, packet->time_ns);
+		if (!remembers(lb, &memory, epoch, packet))
+			memory = (struct memory){ packet, epoch, hashed(lb, epoch, packet) };
+		if (BASE_UNLIKELY(memory.choice < CHOICE_FIRST)) {
+			process_packet(lb, burst, i);
+			continue;
+		}
+		const struct lb_target *target =
+			&lb->backends.targets[memory.choice - CHOICE_FIRST];
+		chain_rewrite_plain_destination(packet, target->word, target->sum);
+		lb->rewritten_packets++;
+		lb->sticky_packets += tracked;
+	}
 }
 
 /* Plain TCP and UDP of connections that have a backend, one look at the connection per run; all
@@ -342,8 +317,13 @@ static void lb_process(void *function, struct base_burst *burst, uint64_t now_ns
 	const struct chain_function_context *context = lb->context;
 	uint32_t conn = BASE_CONN_NONE;
 	const struct lb_flow *flow = NULL;
+	bool timed = lb->backends.epochs_count > 1;
 	uint64_t reply_packets = 0, rewritten_packets = 0;
 	(void)now_ns;
+	if (is_hashing(lb)) {
+		process_hashed(lb, burst);
+		return;
+	}
 	for (unsigned int i = 0; i < burst->count; i++) {
 		struct base_packet *packet = burst->packets[i];
 		if (!context->no_prefetch && i + PREFETCH_AHEAD < burst->count) {
@@ -359,7 +339,8 @@ static void lb_process(void *function, struct base_burst *burst, uint64_t now_ns
 			flow = chain_function_user(context, conn);
 			chain_function_prefetch(context, sizeof(*flow), burst, i);
 		}
-		if (BASE_UNLIKELY(flow->choice < CHOICE_FIRST)) {
+		if (BASE_UNLIKELY(flow->choice < CHOICE_FIRST) ||
+			(timed && may_be_gone(lb, packet->time_ns, flow->choice))) {
 			process_packet(lb, burst, i);
 			continue;
 		}
@@ -367,7 +348,7 @@ static void lb_process(void *function, struct base_burst *burst, uint64_t now_ns
 			reply_packets++;
 			continue;
 		}
-		const struct target *target = &lb->targets[flow->choice - CHOICE_FIRST];
+		const struct lb_target *target = &lb->backends.targets[flow->choice - CHOICE_FIRST];
 		chain_rewrite_plain_destination(packet, target->word, target->sum);
 		rewritten_packets++;
 	}
@@ -388,14 +369,16 @@ static void lb_counters(const void *function, struct chain_function_stats *out)
 		{ "related_packets", lb->related_packets },
 		{ "unbalanced_packets", lb->unbalanced_packets },
 		{ "untracked_packets", lb->untracked_packets },
+		{ "kept_connections", lb->kept_connections },
+		{ "orphaned_connections", lb->orphaned_connections },
 	};
 	static_assert(BASE_ARRAY_COUNT(counters) <= COUNTERS_FIXED, "the rest is for backends");
 	chain_function_counters_add(out, counters, BASE_ARRAY_COUNT(counters));
-	if (lb->backends_count > CHAIN_COUNTERS_MAX - COUNTERS_FIXED)
+	if (lb->backends.count > CHAIN_COUNTERS_MAX - COUNTERS_FIXED)
 		return;
-	for (uint32_t i = 0; i < lb->backends_count; i++) {
+	for (uint32_t i = 0; i < lb->backends.count; i++) {
 		const struct chain_counter counter = { lb->counter_names[i],
-			lb->targets[i].connections };
+			lb->backends.targets[i].connections };
 		chain_function_counters_add(out, &counter, 1);
 	}
 }
@@ -406,8 +389,17 @@ static uint64_t lb_digest(const void *function, const struct conntrack_conn *con
 	const struct lb_flow *flow = chain_function_part_const(lb->context, user);
 	if (flow->choice < CHOICE_FIRST)
 		return 0;
-	return chain_digest_word(
-		chain_digest_conn(conn), lb->targets[flow->choice - CHOICE_FIRST].identity);
+	return chain_digest_word(chain_digest_conn(conn),
+		lb->backends.targets[flow->choice - CHOICE_FIRST].identity);
+}
+
+static void lb_on_remove(void *function, uint32_t conn, void *user)
+{
+	struct lb *lb = function;
+	const struct lb_flow *flow = chain_function_part(lb->context, user);
+	(void)conn;
+	if (flow->choice >= CHOICE_FIRST)
+		lb->backends.targets[flow->choice - CHOICE_FIRST].live--;
 }
 
 const struct chain_function_ops chain_lb_ops = {
@@ -417,6 +409,7 @@ const struct chain_function_ops chain_lb_ops = {
 	.destroy = lb_destroy,
 	.process = lb_process,
 	.process_scalar = lb_process_scalar,
+	.on_remove = lb_on_remove,
 	.counters = lb_counters,
 	.digest = lb_digest,
 };

@@ -51,8 +51,9 @@ static const struct options_row lb_items[] = {
 		.parse = options_parse_backend },
 	{ "table", "N", "entries of the Maglev table, a prime", OPTIONS_KIND_COUNT32,
 		.offset = LB(table_size), .low = 2, .high = 1 << 24 },
-	{ "policy", "POLICY", "of new connections: maglev|round-robin", OPTIONS_KIND_CHOICE,
-		.offset = LB(policy), .choices = "maglev|round-robin" },
+	{ "policy", "POLICY", "maglev|round-robin|least-connections|jet|stateless",
+		OPTIONS_KIND_CHOICE, .offset = LB(policy),
+		.choices = "maglev|round-robin|least-connections|jet|stateless" },
 	{ "seed", "N", "of the generator and the table", OPTIONS_KIND_COUNT64, .offset = LB(seed),
 		.high = INT64_MAX },
 };

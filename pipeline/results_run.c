@@ -116,7 +116,7 @@ static json_t *chain_options(struct results_builder *builder)
 			results_put_count(builder, object, "backends", function->lb.backends_count);
 			results_put_count(builder, object, "table", function->lb.table_size);
 			results_put_text(builder, object, "policy",
-				function->lb.policy == CHAIN_LB_MAGLEV ? "maglev" : "round-robin");
+				chain_lb_policy_name(function->lb.policy));
 			results_put_count(builder, object, "seed", function->lb.seed);
 		}
 		results_append(builder, list, object);

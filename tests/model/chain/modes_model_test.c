@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define LB_START_NS UINT64_C(1000000000)
+
 enum {
 	PACKETS_COUNT = 6000,
 	FLOWS_COUNT = 150,
@@ -47,6 +49,24 @@ static uint64_t seed_of_run(void)
 	return text != NULL ? strtoull(text, NULL, 0) : 1;
 }
 
+/* Every policy but least connections, whose counts fall when a burst is over; backends that go,
+ * drain and come back on the way. */
+static void make_lb(struct chain_lb_config *lb, uint64_t round)
+{
+	static const enum chain_lb_policy policies[] = { CHAIN_LB_MAGLEV, CHAIN_LB_JET,
+		CHAIN_LB_STATELESS, CHAIN_LB_ROUND_ROBIN };
+	static const struct chain_lb_change changes[] = {
+		{ LB_START_NS + 300000, CHAIN_LB_REMOVE, "ip4_0001" },
+		{ LB_START_NS + 300000, CHAIN_LB_DRAIN, "ip4_0002" },
+		{ LB_START_NS + 600000, CHAIN_LB_REMOVE, "ip6_0003" },
+		{ LB_START_NS + 900000, CHAIN_LB_ADD, "ip4_0001" },
+		{ LB_START_NS + 1200000, CHAIN_LB_ADD, "ip6_0003" },
+	};
+	lb->policy = policies[round % BASE_ARRAY_COUNT(policies)];
+	lb->changes = changes;
+	lb->changes_count = round == 0 ? 0 : BASE_ARRAY_COUNT(changes);
+}
+
 static void make_config(struct chain_config *config, uint64_t round)
 {
 	static const enum chain_kind orders[ORDERS_COUNT][FUNCTIONS_COUNT] = {
@@ -69,6 +89,8 @@ static void make_config(struct chain_config *config, uint64_t round)
 		} else if (function->kind == CHAIN_FIREWALL) {
 			function->firewall.rules_file = CHAIN_TEST_RULES;
 			function->firewall.per_packet = round >= 3;
+		} else if (function->kind == CHAIN_LB) {
+			make_lb(&function->lb, round);
 		}
 	}
 }
