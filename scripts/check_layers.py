@@ -24,7 +24,7 @@ ABOVE = {
     "pipeline": {"base", "traces", "reframer", "conntrack", "chain", "gpu_offload"},
 }
 # Public beside a folder's own header.
-ALSO_PUBLIC = ("conntrack/lab.h",)
+ALSO_PUBLIC = ("conntrack/lab.h", "conntrack/oracle.h")
 UNBOUND = ("bench", "tests")  # may include anything
 
 # Headers from outside libc: pattern -> where it may stand (a folder, or a file without suffix).

@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "conntrack/lab.h"
-#include "tests/model/conntrack/oracle.h"
+#include "conntrack/oracle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ struct world {
 	struct conntrack_config config;
 	struct base_arena *arena;
 	struct conntrack *tracker;
-	struct oracle oracle;
+	struct conntrack_oracle oracle;
 	bool tight; /* the table may be full: the oracle is no judge of single packets then */
 	uint64_t grain_ns; /* times and timeouts are multiples, so that they meet exactly */
 	uint64_t time_ns;
@@ -224,7 +224,7 @@ static void world_create(struct world *world, struct variant variant, uint64_t s
 		config->timeout_ns[i] = chance(world, 5) ? 0 : grains * world->grain_ns;
 	}
 	assert_int_equal(conntrack_create(&world->tracker, config), 0);
-	oracle_init(&world->oracle, config);
+	conntrack_oracle_init(&world->oracle, config);
 
 	unsigned int flows = 4 + (unsigned int)pick(world, chance(world, 50) ? 30 : 1500);
 	for (size_t i = 0; i < PACKETS; i++)
@@ -234,7 +234,7 @@ static void world_create(struct world *world, struct variant variant, uint64_t s
 
 static void world_destroy(struct world *world)
 {
-	oracle_release(&world->oracle);
+	conntrack_oracle_release(&world->oracle);
 	conntrack_destroy(world->tracker);
 	base_arena_destroy(world->arena);
 }
@@ -247,7 +247,8 @@ static void check_structures(const struct world *world, size_t packet)
 }
 
 /* One packet's answer. */
-static void check_packet(struct world *world, size_t at, const struct oracle_answer *answer)
+static void check_packet(
+	struct world *world, size_t at, const struct conntrack_oracle_answer *answer)
 {
 	const struct base_packet *packet = &world->packets[at];
 	if ((packet->drop_reason != BASE_DROP_NONE) != answer->dropped)
@@ -269,10 +270,11 @@ static void check_packet(struct world *world, size_t at, const struct oracle_ans
 
 /* User memory: zeroed at insertion, kept until removal. The connection may have been removed by a
  * later packet of the burst, so only living ones are looked at. */
-static void check_user(struct world *world, size_t at, const struct oracle_answer *answer)
+static void check_user(struct world *world, size_t at, const struct conntrack_oracle_answer *answer)
 {
 	const struct base_packet *packet = &world->packets[at];
-	const struct oracle_conn *conn = oracle_find(&world->oracle, &packet->key);
+	const struct conntrack_oracle_conn *conn =
+		conntrack_oracle_find(&world->oracle, &packet->key);
 	if (answer->id == 0 || conn == NULL || conn->id != answer->id)
 		return;
 	uint64_t id;
@@ -294,8 +296,7 @@ static void check_user(struct world *world, size_t at, const struct oracle_answe
 		fail_at(world, at, "the connection cannot be found");
 	if (seen.state != conn->state || seen.assured != conn->assured ||
 		seen.origin_reversed != conn->reversed || seen.packets != conn->packets ||
-		seen.last_seen_ns != conn->last_seen_ns ||
-		seen.due_ns != oracle_due_ns(&world->oracle, conn))
+		seen.last_seen_ns != conn->last_seen_ns || seen.due_ns != conn->due_ns)
 		fail_at(world, at, "the connection's state differs");
 }
 
@@ -346,10 +347,9 @@ static void between_bursts(struct world *world, size_t next)
 		/* An oracle that still holds what the wheel removed would count it as purged. */
 		conntrack_advance(world->tracker, world->horizon_ns[next], UINT32_MAX);
 		conntrack_finish(world->tracker, world->horizon_ns[next]);
-		oracle_advance(&world->oracle, world->horizon_ns[next]);
-		uint64_t before = world->oracle.purged;
-		oracle_purge(&world->oracle, BASE_PROTOCOL_UDP);
-		if (conntrack_purge(world->tracker, is_udp, NULL) != world->oracle.purged - before)
+		conntrack_oracle_advance(&world->oracle, world->horizon_ns[next]);
+		if (conntrack_purge(world->tracker, is_udp, NULL) !=
+			conntrack_oracle_purge(&world->oracle, BASE_PROTOCOL_UDP))
 			fail_at(world, next, "purged another number of connections");
 	}
 }
@@ -357,7 +357,7 @@ static void between_bursts(struct world *world, size_t next)
 static void check_books(struct world *world)
 {
 	struct conntrack_stats stats;
-	const struct oracle *oracle = &world->oracle;
+	const struct conntrack_oracle *oracle = &world->oracle;
 	conntrack_stats(world->tracker, &stats);
 	if (stats.inserted !=
 			stats.live + stats.expired + stats.closed + stats.evicted + stats.purged ||
@@ -379,7 +379,7 @@ static void check_books(struct world *world)
 static void run_burst(struct world *world, size_t at, uint16_t count)
 {
 	struct base_burst burst = { .count = count };
-	struct oracle_answer answers[BASE_BURST_MAX];
+	struct conntrack_oracle_answer answers[BASE_BURST_MAX];
 	for (uint16_t i = 0; i < count; i++)
 		burst.packets[i] = &world->packets[at + i];
 	base_burst_mark_runs(&burst, chance(world, 20));
@@ -398,7 +398,7 @@ static void run_burst(struct world *world, size_t at, uint16_t count)
 		return;
 	}
 	for (uint16_t i = 0; i < count; i++) {
-		answers[i] = oracle_packet(&world->oracle, burst.packets[i]);
+		answers[i] = conntrack_oracle_packet(&world->oracle, burst.packets[i], false);
 		check_packet(world, at + i, &answers[i]);
 		check_index(world, at + i, at + 1, answers[i].id);
 	}
@@ -424,12 +424,11 @@ static void run_world(struct variant variant, uint64_t seed, bool tight)
 	uint64_t end_ns = world.time_ns + pick(&world, 3000 * MS);
 	end_ns -= end_ns % world.grain_ns;
 	conntrack_finish(world.tracker, end_ns);
-	oracle_advance(&world.oracle, end_ns);
+	conntrack_oracle_advance(&world.oracle, end_ns);
 	check_structures(&world, PACKETS);
 	check_books(&world);
 	conntrack_purge(world.tracker, NULL, NULL);
-	world.oracle.purged += world.oracle.count;
-	world.oracle.count = 0;
+	conntrack_oracle_purge(&world.oracle, 0);
 	check_structures(&world, PACKETS);
 	check_books(&world);
 	world_destroy(&world);
