@@ -27,11 +27,12 @@ LONG_FUNCTIONS = {}
 STAGES = ("base", "reframer", "conntrack", "chain", "gpu_offload", "pipeline")
 FOLDERS = ("base", "traces", "reframer", "conntrack", "chain", "gpu_offload", "pipeline")
 
-# Whole files that run before or after the packets: options, configuration, reports.
+# Whole files that run before or after the packets, or beside them in tests: options, configuration,
+# reports, the oracle.
 CONTROL_FILES = re.compile(
     r"pipeline/(options\w*|config\w*|results\w*|main|command\w*|compare\w*|report\w*|eal|run|units|"
     r"collect|key_set|planner|schedule|worker_threads|filter|progress|sheaf|port|synth\w*|trace_\w*|table\w*)\.[ch]$"
-    r"|chain/(text|rules\w*|routes\w*)\.[ch]$|base/arena\w*\.[ch]$")
+    r"|chain/(text|rules\w*|routes\w*)\.[ch]$|base/arena\w*\.[ch]$|conntrack/(oracle|judge)\.[ch]$")
 # Functions that run at start, at the end, or for a person.
 CONTROL_FUNCTION = re.compile(
     r"_(create|destroy|setup|allocate|populate|fill|finish|start|stop|init|open|close|build|load|print|describe|join|"
