@@ -10,8 +10,10 @@
  * Guesses are hints: track compares keys again, and looks the key up afresh when the comparison
  * fails. So whatever an earlier packet of the burst did (insert, remove, evict) is seen, and the
  * result is that of one packet after the other.
+ *
+ * Packets that change their connection or have none are packet.c's.
  */
-#include "conntrack/tracker.h"
+#include "conntrack/packet.h"
 
 enum { CHUNK = 32 };
 
@@ -23,15 +25,6 @@ struct scratch {
 	uint64_t twins;       /* bit: twin is valid */
 };
 static_assert(CHUNK <= 64, "a bit for each run of a chunk");
-
-/* What track needs beside the packet. */
-struct context {
-	struct conntrack *tracker;
-	struct base_burst *burst;
-	struct conntrack_entry *entries;
-	unsigned int plain; /* what PLAIN_MASK leaves of the flags of a packet for the short path */
-	unsigned int index; /* of the packet in the burst */
-};
 
 /* A packet of a flow, with its transport header, not an ICMP error. */
 enum {
@@ -155,292 +148,15 @@ static uint32_t find(const struct conntrack *tracker, const struct base_packet *
 	return conntrack_table_find(&tracker->table, mixed, &packet->key, tracker->entries);
 }
 
-static unsigned int closing_flag(unsigned int state)
-{
-	return (CONNTRACK_STATES_CLOSING * BASE_CONN_CLOSING >> state) & BASE_CONN_CLOSING;
-}
-
-static void mark(struct base_packet *packet, const struct conntrack_entry *entry, uint32_t conn,
-	bool reply, unsigned int extra)
-{
-	unsigned int flags = extra | closing_flag(entry->state);
-	if (reply)
-		flags |= BASE_CONN_REPLY;
-	packet->conn = conn;
-	packet->conn_flags = (uint8_t)flags;
-}
-
-static void untracked(struct context *context, struct base_packet *packet, unsigned int flags)
-{
-	packet->conn = BASE_CONN_NONE;
-	packet->conn_flags = (uint8_t)flags;
-	context->tracker->stats.untracked_packets++;
-}
-
-static void refuse(struct context *context)
-{
-	context->tracker->stats.invalid_packets++;
-	if (context->tracker->config.drop_invalid)
-		base_burst_drop(context->burst, context->index, BASE_DROP_CONN_INVALID);
-}
-
-static bool is_reply(const struct conntrack_entry *entry, const struct base_packet *packet)
-{
-	return ((entry->flags ^ packet->flags) & CONNTRACK_ENTRY_ORIGIN_REVERSED) != 0;
-}
-
-static void refresh(struct conntrack_entry *entry, uint64_t time_ns)
-{
-	if (time_ns > entry->last_seen_ns)
-		entry->last_seen_ns = time_ns;
-}
-
-static void count_packet(struct conntrack_entry *entry)
-{
-	uint32_t packets = entry->packets + 1;
-	entry->packets = packets - (packets == 0);
-}
-
-/* Sequence number of a packet with a whole TCP header. */
-static uint32_t tcp_seq(const struct base_packet *packet)
-{
-	if ((uint32_t)packet->l4_offset + 8 > packet->cap_len)
-		return 0;
-	const uint8_t *b = packet->data + packet->l4_offset + 4;
-	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
-}
-
-static bool is_syn(const struct base_packet *packet)
-{
-	return conntrack_tcp_class(packet->tcp_flags) == CONNTRACK_TCP_CLASS_SYN;
-}
-
-/* How a TCP packet without a connection begins one. False: it does not. */
-static bool open_tcp(const struct conntrack *tracker, const struct base_packet *packet,
-	struct conntrack_opening *o)
-{
-	bool pickup = tracker->config.tcp_pickup;
-	if ((packet->flags & BASE_PACKET_L4) == 0) {
-		/* The snapshot cut the header: all that is known is that the flow is there. */
-		o->state = CONNTRACK_STATE_TCP_ESTABLISHED;
-		o->flags |= CONNTRACK_TCP_PICKED_UP;
-		return pickup;
-	}
-	struct conntrack_tcp_step step = conntrack_tcp_step(
-		CONNTRACK_STATE_NONE, false, packet->tcp_flags, pickup ? CONNTRACK_TCP_PICKUP : 0);
-	if (step.verdict != CONNTRACK_TCP_ACCEPT)
-		return false;
-	o->state = step.state;
-	if (is_syn(packet)) {
-		o->syn_seq = tcp_seq(packet);
-		o->flags |= CONNTRACK_ENTRY_SYN_KNOWN;
-		return true;
-	}
-	o->flags |= CONNTRACK_TCP_PICKED_UP;
-	if (step.state == CONNTRACK_STATE_TCP_SYN_RECV) {
-		/* A SYN|ACK comes from the server: its receiver opened. */
-		o->flags ^= CONNTRACK_ENTRY_ORIGIN_REVERSED | CONNTRACK_ENTRY_ORIGIN_SEEN |
-			    CONNTRACK_ENTRY_REPLY_SEEN;
-	}
-	return true;
-}
-
-static uint8_t stateless_state(const struct base_packet *packet)
-{
-	if ((packet->flags & BASE_PACKET_FRAGMENT_ORPHAN) != 0)
-		return CONNTRACK_STATE_GENERIC;
-	switch (packet->key.protocol) {
-	case BASE_PROTOCOL_UDP:
-		return CONNTRACK_STATE_UDP_UNREPLIED;
-	case BASE_PROTOCOL_ICMP:
-	case BASE_PROTOCOL_ICMP6:
-		return CONNTRACK_STATE_ICMP;
-	default:
-		return CONNTRACK_STATE_GENERIC;
-	}
-}
-
-static uint32_t open_connection(struct context *context, struct base_packet *packet)
-{
-	struct conntrack *tracker = context->tracker;
-	struct conntrack_opening opening = {
-		.key = &packet->key,
-		.mixed = conntrack_table_mix(&tracker->table, packet->hash),
-		.time_ns = packet->time_ns,
-		.hash = packet->hash,
-		.flags = CONNTRACK_ENTRY_ORIGIN_SEEN,
-	};
-	bool orphan = (packet->flags & BASE_PACKET_FRAGMENT_ORPHAN) != 0;
-	if ((packet->flags & BASE_PACKET_REVERSED) != 0)
-		opening.flags |= CONNTRACK_ENTRY_ORIGIN_REVERSED;
-	if (packet->key.protocol == BASE_PROTOCOL_TCP && !orphan) {
-		if ((packet->flags & BASE_PACKET_FRAGMENT_LATER) != 0) {
-			/* Its first fragment began no connection, so it does not either. */
-			untracked(context, packet, 0);
-			return BASE_CONN_NONE;
-		}
-		if (!open_tcp(tracker, packet, &opening)) {
-			untracked(context, packet, BASE_CONN_INVALID);
-			refuse(context);
-			return BASE_CONN_NONE;
-		}
-	} else {
-		opening.state = stateless_state(packet);
-	}
-
-	enum base_drop_reason reason = BASE_DROP_NONE;
-	uint32_t conn = conntrack_open(tracker, &opening, &reason);
-	if (BASE_UNLIKELY(conn == BASE_CONN_NONE)) {
-		tracker->stats.insert_failures++;
-		untracked(context, packet, 0);
-		if (tracker->config.full_policy == CONNTRACK_FULL_DROP_NEW)
-			base_burst_drop(context->burst, context->index, reason);
-		return BASE_CONN_NONE;
-	}
-	struct conntrack_entry *entry = &tracker->entries[conn];
-	count_packet(entry);
-	mark(packet, entry, conn, is_reply(entry, packet), BASE_CONN_NEW);
-	return conn;
-}
-
-/* The packet belongs to the connection as it is, or as it has become. */
-static void accept(struct context *context, struct base_packet *packet, uint32_t conn, bool reply,
-	unsigned int state, unsigned int flags)
-{
-	struct conntrack_entry *entry = &context->tracker->entries[conn];
-	const unsigned int both = CONNTRACK_ENTRY_ORIGIN_SEEN | CONNTRACK_ENTRY_REPLY_SEEN;
-	flags |= reply ? CONNTRACK_ENTRY_REPLY_SEEN : CONNTRACK_ENTRY_ORIGIN_SEEN;
-	if ((flags & both) == both) {
-		if (state == CONNTRACK_STATE_UDP_UNREPLIED)
-			state = CONNTRACK_STATE_UDP_REPLIED;
-		if (conntrack_state_in(
-			    state, CONNTRACK_STATES_SYNCHRONISED | CONNTRACK_STATES_STATELESS))
-			flags |= CONNTRACK_ENTRY_ASSURED;
-	}
-	refresh(entry, packet->time_ns);
-	if (state != entry->state || flags != entry->flags)
-		conntrack_transition(context->tracker, conn, state, flags);
-	count_packet(entry);
-	mark(packet, entry, conn, reply, 0);
-}
-
-static uint32_t step_tcp(
-	struct context *context, struct base_packet *packet, uint32_t conn, bool reply)
-{
-	struct conntrack *tracker = context->tracker;
-	struct conntrack_entry *entry = &tracker->entries[conn];
-	unsigned int flags = entry->flags;
-	unsigned int bits = flags & CONNTRACK_ENTRY_TCP_BITS;
-	bool opener_syn = !reply && is_syn(packet);
-	uint32_t seq = opener_syn ? tcp_seq(packet) : 0;
-	if (tracker->config.tcp_pickup)
-		bits |= CONNTRACK_TCP_PICKUP;
-	if (opener_syn && (flags & CONNTRACK_ENTRY_SYN_KNOWN) != 0 && seq == entry->syn_seq)
-		bits |= CONNTRACK_TCP_SAME_SYN;
-
-	struct conntrack_tcp_step step =
-		conntrack_tcp_step(entry->state, reply, packet->tcp_flags, bits);
-	switch ((enum conntrack_tcp_verdict)step.verdict) {
-	case CONNTRACK_TCP_REOPEN:
-		conntrack_retire(tracker, conn, &tracker->stats.closed);
-		return open_connection(context, packet);
-	case CONNTRACK_TCP_ACCEPT:
-		if (opener_syn) {
-			entry->syn_seq = seq;
-			flags |= CONNTRACK_ENTRY_SYN_KNOWN;
-		}
-		if (step.state == CONNTRACK_STATE_TCP_SYN_SENT2)
-			flags |= CONNTRACK_TCP_SIMULTANEOUS;
-		if (step.state != entry->state &&
-			(step.state == CONNTRACK_STATE_TCP_FIN_WAIT ||
-				step.state == CONNTRACK_STATE_TCP_LAST_ACK))
-			flags = (flags & ~(unsigned int)CONNTRACK_TCP_CLOSER_REPLY) |
-				(reply ? CONNTRACK_TCP_CLOSER_REPLY : 0);
-		accept(context, packet, conn, reply, step.state, flags);
-		return conn;
-	case CONNTRACK_TCP_IGNORE:
-		if (opener_syn && (flags & CONNTRACK_ENTRY_SYN_KNOWN) == 0) {
-			/* It overtook nothing: it is late, so its number is still worth having. */
-			entry->syn_seq = seq;
-			entry->flags |= CONNTRACK_ENTRY_SYN_KNOWN;
-		}
-		count_packet(entry);
-		mark(packet, entry, conn, reply, 0);
-		return conn;
-	case CONNTRACK_TCP_INVALID:
-	case CONNTRACK_TCP_VERDICTS_COUNT:
-		break;
-	}
-	count_packet(entry);
-	mark(packet, entry, conn, reply, BASE_CONN_INVALID);
-	refuse(context);
-	return conn;
-}
-
-/* Runs have been counted as hits. */
-static void count_miss(struct conntrack *tracker)
-{
-	tracker->stats.hits--;
-	tracker->stats.misses++;
-}
-
-static void relate(struct context *context, struct base_packet *packet, uint32_t conn)
-{
-	struct conntrack *tracker = context->tracker;
-	if (conn == BASE_CONN_NONE ||
-		conntrack_is_expired(tracker, &tracker->entries[conn], packet->time_ns)) {
-		count_miss(tracker);
-		untracked(context, packet, 0);
-		return;
-	}
-	const struct conntrack_entry *entry = &tracker->entries[conn];
-	tracker->stats.related_packets++;
-	mark(packet, entry, conn, is_reply(entry, packet), BASE_CONN_RELATED);
-}
-
-/* Everything but a packet that leaves its connection's state as it is. */
-static __attribute__((noinline)) uint32_t track_slow(
-	struct context *context, struct base_packet *packet, unsigned int index, uint32_t conn)
-{
-	struct conntrack *tracker = context->tracker;
-	context->index = index;
-	if (packet->drop_reason != BASE_DROP_NONE) {
-		tracker->stats.hits -= packet->flags & BASE_PACKET_FLOW;
-		return conn;
-	}
-	if ((packet->flags & BASE_PACKET_FLOW) == 0) {
-		untracked(context, packet, 0);
-		return BASE_CONN_NONE;
-	}
-	if ((packet->flags & BASE_PACKET_ICMP_ERROR) != 0) {
-		relate(context, packet, conn);
-		return conn;
-	}
-	if (conn != BASE_CONN_NONE &&
-		conntrack_is_expired(tracker, &tracker->entries[conn], packet->time_ns)) {
-		conntrack_retire(tracker, conn, conntrack_idle_counter(tracker, conn));
-		conn = BASE_CONN_NONE;
-	}
-	if (conn == BASE_CONN_NONE) {
-		count_miss(tracker);
-		return open_connection(context, packet);
-	}
-	const struct conntrack_entry *entry = &tracker->entries[conn];
-	bool reply = is_reply(entry, packet);
-	if (conntrack_state_is_tcp(entry->state) && (packet->flags & BASE_PACKET_L4) != 0)
-		return step_tcp(context, packet, conn, reply);
-	accept(context, packet, conn, reply, entry->state, entry->flags);
-	return conn;
-}
-
 /* The short path: an open connection, not expired, both this side and this state seen before. It
- * does what accept does when nothing changes; branches are left to the one comparison. */
-static inline uint32_t track(
-	struct context *context, struct base_packet *packet, unsigned int index, uint32_t conn)
+ * does what conntrack_packet_accept does when nothing changes; branches are left to the one
+ * comparison. */
+static inline uint32_t track(struct conntrack_context *context, struct base_packet *packet,
+	unsigned int index, uint32_t conn)
 {
 	unsigned int packet_flags = packet->flags;
 	if (BASE_UNLIKELY(conn == BASE_CONN_NONE || (packet_flags & PLAIN_MASK) != context->plain))
-		return track_slow(context, packet, index, conn);
+		return conntrack_packet(context, packet, index, conn);
 
 	struct conntrack_entry *entry = &context->entries[conn];
 	unsigned int flags = entry->flags;
@@ -455,17 +171,17 @@ static inline uint32_t track(
 		context->tracker->lookup_idle_max_ns[(flags & CONNTRACK_ENTRY_ASSURED) | state];
 	if (BASE_UNLIKELY(newest_ns - last_ns > idle_max_ns || cell != state ||
 			  (flags & (CONNTRACK_ENTRY_ORIGIN_SEEN << reply)) == 0))
-		return track_slow(context, packet, index, conn);
+		return conntrack_packet(context, packet, index, conn);
 
 	entry->last_seen_ns = newest_ns;
-	count_packet(entry);
+	conntrack_count_packet(entry);
 	packet->conn = conn;
-	packet->conn_flags = (uint8_t)(reply | closing_flag(state));
+	packet->conn_flags = (uint8_t)(reply | conntrack_closing_flag(state));
 	return conn;
 }
 
 /* Pass 3. */
-static __attribute__((noinline)) void track_runs(struct context *context,
+static __attribute__((noinline)) void track_runs(struct conntrack_context *context,
 	const struct base_run *runs, unsigned int first, unsigned int count,
 	struct scratch *scratch)
 {
@@ -490,7 +206,7 @@ void conntrack_process_burst(struct conntrack *tracker, struct base_burst *burst
 {
 	struct base_run singles[BASE_BURST_MAX];
 	struct scratch scratch;
-	struct context context = {
+	struct conntrack_context context = {
 		.tracker = tracker,
 		.burst = burst,
 		.entries = tracker->entries,

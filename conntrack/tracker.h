@@ -3,8 +3,8 @@
  * The tracker's own parts, shared by its files:
  *
  *   tracker.c     create, destroy, timers        connection.c  insert, remove, change state
- *   process.c     the packet path                inspect.c     stats, reading, purge, check
- *   lab.c         other tables and strategies
+ *   process.c     the packet path, in bursts     packet.c      a packet closely; packet_tcp.c
+ *   inspect.c     stats, reading, purge, check   lab.c         other tables and strategies
  *
  * One array per who needs it: entries (every packet), hashes and timer positions (insertion,
  * removal), links (only when evicting), user memory (the chain).
