@@ -22,7 +22,7 @@ static const struct topic topics[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_TRACE_GEN] = { "trace gen [OPTIONS] FILE",
 		"Make a capture with a chosen number of flows, order and run length." },
 	[OPTIONS_TRACE_CONVERT] = { "trace convert [OPTIONS] FROM TO",
-		"Write a capture as pcap or pcapng, by the name's ending." },
+		"Write a capture in another format: pcap, pcapng, IPSummaryDump, 5-tuples." },
 	[OPTIONS_REPORT] = { "report -o FILE.html FILE.json...",
 		"Draw results documents as one HTML page." },
 };

@@ -42,14 +42,21 @@ enum pipeline_exit command_trace_open_shown(struct command *command, const struc
 	return refuse_input(command, path, report, error);
 }
 
+enum pipeline_exit command_trace_open_as(struct command *command, const char *path,
+	const struct traces_load_options *options, struct traces_packets **packets,
+	struct traces_load_report *report)
+{
+	int error = traces_packets_open(packets, path, options, report);
+	return error == 0 ? PIPELINE_EXIT_OK : refuse_input(command, path, report, error);
+}
+
 enum pipeline_exit command_trace_open(struct command *command, const char *path,
 	uint64_t packets_max, struct traces_packets **packets, struct traces_load_report *report)
 {
 	struct traces_load_options options;
 	traces_load_options_defaults(&options);
 	options.packets_max = packets_max;
-	int error = traces_packets_open(packets, path, &options, report);
-	return error == 0 ? PIPELINE_EXIT_OK : refuse_input(command, path, report, error);
+	return command_trace_open_as(command, path, &options, packets, report);
 }
 
 /* Damage goes to the error stream, one line each; DAMAGED when there is any. */
@@ -67,6 +74,32 @@ enum pipeline_exit command_trace_tell_damage(
 			"%s: skipped %" PRIu64 " oversized records", path,
 			report->skipped_oversize);
 	return report->damages_count == 0 ? PIPELINE_EXIT_OK : PIPELINE_EXIT_DAMAGED;
+}
+
+/* One line for each kind of thing that is not as the input had it. */
+void command_trace_tell_changes(
+	struct command *command, const char *path, const struct traces_load_report *report)
+{
+	if (strcmp(path, "-") == 0)
+		path = "standard input";
+	if (report->time_clamped != 0)
+		command_error(command, PIPELINE_EXIT_OK,
+			"%s: %" PRIu64 " timestamps before 1970 or after 2262 set to the nearest",
+			path, report->time_clamped);
+	if (report->time_missing != 0)
+		command_error(command, PIPELINE_EXIT_OK,
+			"%s: %" PRIu64 " packets without a time were given one", path,
+			report->time_missing);
+	if (report->packets_folded != 0)
+		command_error(command, PIPELINE_EXIT_OK,
+			"%s: lines that count for several packets gave one each: %" PRIu64
+			" packets less",
+			path, report->packets_folded);
+	if (report->fields_ignored != 0)
+		command_error(command, PIPELINE_EXIT_OK, "%s: %" PRIu64 " columns left out%s%s",
+			path, report->fields_ignored,
+			report->field_strange[0] != '\0' ? ", unknown " : "",
+			report->field_strange);
 }
 
 static const char *output_name(const char *path)
@@ -96,6 +129,10 @@ static void tell_losses(
 		command_error(command, PIPELINE_EXIT_OK,
 			"%s: %" PRIu64 " timestamps cut to microseconds", output_name(path),
 			losses->time_rounded);
+	if (losses->left_out != 0)
+		command_error(command, PIPELINE_EXIT_OK,
+			"%s: %" PRIu64 " packets without an IPv4 header left out",
+			output_name(path), losses->left_out);
 }
 
 enum pipeline_exit command_trace_write_as(struct command *command, struct traces_packets *packets,

@@ -18,6 +18,15 @@ enum pipeline_exit command_trace_open_shown(struct command *command, const struc
 	const char *path, struct command_trace_progress *progress, struct traces_packets **packets,
 	struct traces_load_report *report);
 
+enum pipeline_exit command_trace_open_as(struct command *command, const char *path,
+	const struct traces_load_options *options, struct traces_packets **packets,
+	struct traces_load_report *report);
+
+/* What is not as the input had it goes to the error stream: times that were set, columns and
+ * packets that have no place. */
+void command_trace_tell_changes(
+	struct command *command, const char *path, const struct traces_load_report *report);
+
 /* Damage goes to the error stream, one line each; DAMAGED when there is any. */
 enum pipeline_exit command_trace_tell_damage(
 	struct command *command, const char *path, const struct traces_load_report *report);
@@ -28,3 +37,11 @@ enum pipeline_exit command_trace_write(struct command *command, struct traces_pa
 /* The same as asked for. What the format could not hold is told on the error stream. */
 enum pipeline_exit command_trace_write_as(struct command *command, struct traces_packets *packets,
 	const char *path, const struct traces_writer_options *options);
+
+/* ---- command_trace_convert.c: from and to other formats ---- */
+
+void command_convert_load_options(
+	struct traces_load_options *load, const struct options_convert *convert);
+/* nanoseconds: what the times need. */
+void command_convert_writer_options(struct traces_writer_options *writer, const char *path,
+	const struct options_convert *convert, bool nanoseconds);

@@ -38,6 +38,30 @@ enum {
 	OPTIONS_COMPARE_REPEATS = 3, /* a comparison wants its spread */
 };
 
+/* How an output is written. */
+enum options_to {
+	OPTIONS_TO_AUTO, /* by the name */
+	OPTIONS_TO_PCAP, /* with the precision that the times need */
+	OPTIONS_TO_PCAP_US,
+	OPTIONS_TO_PCAP_NS,
+	OPTIONS_TO_PCAPNG,
+	OPTIONS_TO_IPSUM,
+	OPTIONS_TO_IPSUM_BINARY,
+	OPTIONS_TO_TUPLES
+};
+
+/* trace convert */
+struct options_convert {
+	enum traces_input from;
+	enum options_to to;
+	uint64_t packets_max; /* 0: all */
+	uint32_t snaplen;     /* 0: as captured */
+	const char *fields;   /* of an IPSummaryDump; NULL: its default */
+	/* for inputs without times or lengths; zeros: their defaults */
+	uint64_t start_ns, packets_per_s;
+	uint32_t ip_bytes;
+};
+
 /* What a command was asked to do. Strings live as long as the options. */
 struct options {
 	enum options_command command;
@@ -54,8 +78,7 @@ struct options {
 	bool synth_tcp;
 	uint64_t rate_bits_per_s; /* trace gen: instead of packets per second; 0: not given */
 	bool nanoseconds;         /* trace gen, convert: precision of a pcap file */
-	uint32_t snaplen;         /* trace convert; 0: as captured */
-	uint64_t convert_packets; /* 0: all */
+	struct options_convert convert;
 
 	const char *output; /* report */
 	const char *json;   /* path, "-" for standard output, NULL: none */

@@ -142,6 +142,17 @@ int options_parse_sink(struct options *options, void *target, const char *text, 
 	return config->sink_port == NULL ? options_refuse_memory(message) : 0;
 }
 
+int options_parse_fields(struct options *options, void *target, const char *text, char *message)
+{
+	char refused[TRACES_MESSAGE_SIZE];
+	(void)target;
+	if (traces_ipsum_check_fields(text, refused) != 0)
+		return options_refuse(
+			message, refused, "names of fields, such as 'timestamp ip_src ip_dst'");
+	options->convert.fields = options_keep_text(options, text, strlen(text));
+	return options->convert.fields == NULL ? options_refuse_memory(message) : 0;
+}
+
 int options_parse_order(struct options *options, void *target, const char *text, char *message)
 {
 	struct traces_synth_options *synth = &options->synth;

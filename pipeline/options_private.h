@@ -52,6 +52,7 @@ int options_parse_bypass(struct options *options, void *target, const char *text
 int options_parse_nat_address(
 	struct options *options, void *target, const char *text, char *message);
 int options_parse_nat_ports(struct options *options, void *target, const char *text, char *message);
+int options_parse_fields(struct options *options, void *target, const char *text, char *message);
 int options_parse_order(struct options *options, void *target, const char *text, char *message);
 int options_parse_reframer(struct options *options, void *target, const char *text, char *message);
 int options_parse_short(struct options *options, void *target, const char *text, char *message);

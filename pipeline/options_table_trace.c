@@ -2,6 +2,8 @@
 /* Part of the table of options: the rows of the trace commands. */
 #include "pipeline/options_private.h"
 
+#define CONVERTERS OPTIONS_OF(OPTIONS_TRACE_CONVERT)
+
 static const struct options_row trace_rows[] = {
 	{ "idle-timeout", "T", "when a flow counts as over", OPTIONS_KIND_TIME,
 		.commands = OPTIONS_OF(OPTIONS_TRACE_INFO),
@@ -42,10 +44,28 @@ static const struct options_row trace_rows[] = {
 		.commands = OPTIONS_OF(OPTIONS_TRACE_GEN), .offset = OPTIONS_FIELD(synth.ip6) },
 	{ "packets", "N", "copy the first N packets only", OPTIONS_KIND_COUNT64,
 		.commands = OPTIONS_OF(OPTIONS_TRACE_CONVERT),
-		.offset = OPTIONS_FIELD(convert_packets) },
+		.offset = OPTIONS_FIELD(convert.packets_max) },
+	{ "from", "FORMAT", "of the input: auto|capture|ipsum|tuples", OPTIONS_KIND_CHOICE,
+		.commands = CONVERTERS, .offset = OPTIONS_FIELD(convert.from),
+		.choices = "auto|capture|ipsum|tuples" },
+	{ "to", "FORMAT",
+		"of the output: auto|pcap|pcap-us|pcap-ns|pcapng|ipsum|ipsum-binary|tuples",
+		OPTIONS_KIND_CHOICE, .commands = CONVERTERS, .offset = OPTIONS_FIELD(convert.to),
+		.choices = "auto|pcap|pcap-us|pcap-ns|pcapng|ipsum|ipsum-binary|tuples" },
+	{ "fields", "LIST", "of an IPSummaryDump, such as 'timestamp ip_src ip_dst'",
+		OPTIONS_KIND_CUSTOM, .commands = CONVERTERS, .parse = options_parse_fields },
+	{ "start", "T", "time since 1970 of the first packet, where the input has no times",
+		OPTIONS_KIND_TIME, .commands = CONVERTERS,
+		.offset = OPTIONS_FIELD(convert.start_ns), .high = 100 * OPTIONS_YEAR_NS },
+	{ "pps", "N", "packets per second, where the input has no times", OPTIONS_KIND_COUNT64,
+		.commands = CONVERTERS, .offset = OPTIONS_FIELD(convert.packets_per_s), .low = 1,
+		.high = 1000000000 },
+	{ "ip-bytes", "N", "length of IP packets, where the input has none", OPTIONS_KIND_COUNT32,
+		.commands = CONVERTERS, .offset = OPTIONS_FIELD(convert.ip_bytes), .low = 20,
+		.high = UINT16_MAX },
 	{ "snaplen", "N", "cut packets to N captured bytes", OPTIONS_KIND_COUNT32,
-		.commands = OPTIONS_OF(OPTIONS_TRACE_CONVERT), .offset = OPTIONS_FIELD(snaplen),
-		.low = 1, .high = TRACES_RECORD_BYTES_MAX },
+		.commands = CONVERTERS, .offset = OPTIONS_FIELD(convert.snaplen), .low = 1,
+		.high = TRACES_RECORD_BYTES_MAX },
 	{ "ns", NULL, "write nanoseconds", OPTIONS_KIND_SWITCH,
 		.commands = OPTIONS_OF(OPTIONS_TRACE_GEN) | OPTIONS_OF(OPTIONS_TRACE_CONVERT),
 		.offset = OPTIONS_FIELD(nanoseconds) },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "traces/reader.h"
+#include "traces/tuples.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -91,33 +92,40 @@ int traces_loader_add(
 	return error ? traces_loader_fail(loader, error, "out of memory") : 0;
 }
 
+/* What does not open as any capture; libpcap may know more than we do. */
+static const struct traces_reader_ops *find_other_reader(
+	struct traces_loader *loader, size_t got, int *error)
+{
+	const char *damage = traces_stream_damage(loader->stream);
+	bool reopen = strcmp(loader->path, "-") != 0 && traces_stream_size(loader->stream) > 0;
+	if (damage == NULL && got == TRACES_HEAD_BYTES && reopen)
+		return &traces_libpcap_reader;
+	const char *reason = got == 0 ? "empty file, not a capture" : "not a capture file";
+	*error = traces_loader_fail(loader, -EBADMSG, "%s", damage != NULL ? damage : reason);
+	return NULL;
+}
+
 /* The reader of what begins with these bytes; NULL with an error and its message. */
 static const struct traces_reader_ops *find_reader(
 	struct traces_loader *loader, const uint8_t head[TRACES_HEAD_BYTES], size_t got, int *error)
 {
 	const char *damage = traces_stream_damage(loader->stream);
-	*error = -EBADMSG;
+	enum traces_input input = loader->options->input;
+	if (input == TRACES_INPUT_AUTO && traces_tuples_named(loader->path))
+		input = TRACES_INPUT_TUPLES;
+	if (input == TRACES_INPUT_TUPLES)
+		return &traces_tuples_reader;
+	if (input == TRACES_INPUT_IPSUM ||
+		(input == TRACES_INPUT_AUTO && traces_ipsum_known(head, got)))
+		return &traces_ipsum_reader;
 	if (got >= 4 && traces_pcapng_known(head))
 		return &traces_pcapng_reader;
-	if (got >= 4 && traces_pcap_known(head)) {
-		if (got == TRACES_HEAD_BYTES)
-			return &traces_pcap_reader;
-		traces_loader_fail(loader, -EBADMSG, "%s",
-			damage ? damage : "file ends inside the pcap file header");
-		return NULL;
-	}
-	if (damage != NULL) {
-		traces_loader_fail(loader, -EBADMSG, "%s", damage);
-		return NULL;
-	}
-	if (got == 0) {
-		traces_loader_fail(loader, -EBADMSG, "empty file, not a capture");
-		return NULL;
-	}
-	bool reopen = strcmp(loader->path, "-") != 0 && traces_stream_size(loader->stream) > 0;
-	if (got == TRACES_HEAD_BYTES && reopen)
-		return &traces_libpcap_reader;
-	traces_loader_fail(loader, -EBADMSG, "not a capture file");
+	if (got < 4 || !traces_pcap_known(head))
+		return find_other_reader(loader, got, error);
+	if (got == TRACES_HEAD_BYTES)
+		return &traces_pcap_reader;
+	*error = traces_loader_fail(loader, -EBADMSG, "%s",
+		damage != NULL ? damage : "file ends inside the pcap file header");
 	return NULL;
 }
 

@@ -42,7 +42,8 @@ struct traces_loader;
 
 /* A format's reader; its state hangs in loader->state. */
 struct traces_reader_ops {
-	/* head: the file's first bytes. 0 or an error with its message. */
+	/* head: the file's first bytes, which the stream does not give again. 0 or an error with
+	 * its message. */
 	int (*open)(struct traces_loader *loader, const uint8_t *head, size_t head_size);
 	/* Append packets to loader->trace until it holds pause_bytes. 0: there may be more,
 	 * TRACES_LOAD_STOP: there are no more, or an error with its message. */
@@ -108,6 +109,10 @@ bool traces_pcap_known(const uint8_t head[TRACES_HEAD_BYTES]);
 extern const struct traces_reader_ops traces_pcap_reader;
 bool traces_pcapng_known(const uint8_t head[TRACES_HEAD_BYTES]);
 extern const struct traces_reader_ops traces_pcapng_reader;
+bool traces_ipsum_known(const uint8_t head[TRACES_HEAD_BYTES], size_t head_size);
+extern const struct traces_reader_ops traces_ipsum_reader;
+/* Nothing tells a 5-tuple: traces_tuples_named, or the caller. */
+extern const struct traces_reader_ops traces_tuples_reader;
 /* Formats that only libpcap knows; opens the path again. */
 extern const struct traces_reader_ops traces_libpcap_reader;
 

@@ -5,7 +5,8 @@
  * Reading: pcap and pcapng, both byte orders, microseconds and nanoseconds, if_tsresol and
  * if_tsoffset, several sections and interfaces with different snaplens and link types, gzip and
  * zstd (several members). Variants that only libpcap knows go through libpcap. Link types: those of
- * enum base_link; others are refused by name.
+ * enum base_link; others are refused by name. Click's IPSummaryDump (text and binary) and files of
+ * 13-byte 5-tuples become IPv4 packets of their headers.
  *
  * A damaged file is not refused: whole packets before the damage are kept, the damage is located
  * (file, packet number, byte offset, reason) and counted; oversized records are skipped in sync.
@@ -30,6 +31,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/* How an input is to be read. */
+enum traces_input {
+	TRACES_INPUT_AUTO,    /* by content; 5-tuples, which have no mark, by .5t and .tuples */
+	TRACES_INPUT_CAPTURE, /* pcap, pcapng, what libpcap knows */
+	TRACES_INPUT_IPSUM,   /* Click's IPSummaryDump, text or binary */
+	TRACES_INPUT_TUPLES   /* 13-byte 5-tuples */
+};
 
 enum {
 	TRACES_DAMAGES_MAX = 16,           /* located in full; more are only counted */
@@ -64,6 +73,11 @@ struct traces_load_options {
 	/* pcapng with several link types: false refuses a file with packets of a link type outside
 	 * enum base_link; true drops those packets and counts them in skipped_link. */
 	bool skip_unsupported_links;
+	enum traces_input input;
+	/* For inputs without times and lengths: packet i at start + i / rate, IP packets of so many
+	 * bytes. 0: 1970, a million, 114. */
+	uint64_t made_start_ns, made_packets_per_s;
+	uint32_t made_ip_bytes;
 	/* Called now and then while loading; NULL for silence. total is 0 when unknown. */
 	void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
@@ -83,14 +97,17 @@ struct traces_load_report {
 	uint64_t skipped_oversize; /* records above TRACES_RECORD_BYTES_MAX, skipped in sync */
 	uint64_t skipped_link;     /* packets of unsupported link types (only when asked to) */
 	uint64_t time_clamped;     /* before 1970 or after 2262: set to the nearest */
-	uint64_t time_missing;     /* simple packet blocks: time of a neighbour */
+	uint64_t time_missing;     /* simple packet blocks: time of a neighbour; others: made */
 	uint64_t repeated_headers; /* pcap files put one behind the other in one file */
 	uint64_t snaplen_cut;      /* cap_len < wire_len */
 	uint64_t time_backwards;   /* a record earlier than the one before it in its file */
+	uint64_t fields_ignored;   /* IPSummaryDump: columns that are of no use here */
+	uint64_t packets_folded;   /* IPSummaryDump: what `count` says beyond one */
 	uint64_t damages_count;
 	struct traces_damage damages[TRACES_DAMAGES_MAX];
 	bool nanoseconds;                  /* any input finer than a microsecond */
 	char skipped_link_name[32];        /* the first that was skipped */
+	char field_strange[32];            /* the first column that nobody knows */
 	char message[TRACES_MESSAGE_SIZE]; /* one line about the error; empty on success */
 };
 
@@ -400,6 +417,9 @@ enum traces_format {
 	TRACES_FORMAT_PCAP_US,
 	TRACES_FORMAT_PCAP_NS,
 	TRACES_FORMAT_PCAPNG,
+	TRACES_FORMAT_IPSUM,        /* Click's IPSummaryDump, IPv4 packets only */
+	TRACES_FORMAT_IPSUM_BINARY, /* the same in binary */
+	TRACES_FORMAT_TUPLES,       /* 13-byte 5-tuples, IPv4 packets only */
 	TRACES_FORMATS_COUNT
 };
 
@@ -415,11 +435,13 @@ struct traces_writer_options {
 	uint32_t snaplen;    /* cut frames to so many bytes; 0: TRACES_RECORD_BYTES_MAX */
 	bool nanoseconds;    /* of formats that hold both precisions */
 	const char *comment; /* where the format has a place for one; NULL: none */
+	const char *fields;  /* of an IPSummaryDump; NULL: what a connection tracker needs */
 };
 
 /* What the format could not hold. */
 struct traces_writer_losses {
 	uint64_t time_rounded; /* times cut to the format's precision */
+	uint64_t left_out;     /* packets without an IPv4 header, where only those have a place */
 };
 
 struct traces_writer;
@@ -458,8 +480,11 @@ int traces_writer_pump(struct traces_writer *writer, struct traces_packets *pack
 	const atomic_bool *stop, bool *failed_read);
 /* Free without a file: what was written so far disappears. */
 void traces_writer_abandon(struct traces_writer *writer);
-/* Guess from the name: .pcapng, .ns.pcap, else pcap (nanoseconds if asked); .gz or .zst may
- * follow. */
+/* Guess from the name: .pcapng, .ns.pcap, .dump and .ipsum, .5t and .tuples, else pcap (nanoseconds
+ * if asked); .gz or .zst may follow. */
 enum traces_format traces_format_from_path(const char *path, bool nanoseconds);
 /* By .gz and .zst. */
 enum traces_compression traces_compression_from_path(const char *path);
+/* Are these fields of an IPSummaryDump that can be written, from 1 to 64? -EINVAL with the first
+ * that cannot in refused (TRACES_MESSAGE_SIZE). */
+int traces_ipsum_check_fields(const char *fields, char *refused);

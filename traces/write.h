@@ -36,6 +36,8 @@ struct traces_writer {
 
 extern const struct traces_write_ops traces_pcap_write_ops;
 extern const struct traces_write_ops traces_pcapng_write_ops;
+extern const struct traces_write_ops traces_ipsum_write_ops;
+extern const struct traces_write_ops traces_tuples_write_ops;
 
 /* Write the message; returns error. */
 int traces_writer_fail(struct traces_writer *writer, int error, const char *format, ...)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "traces/tuples.h"
 #include "traces/write.h"
 
 #include <errno.h>
@@ -15,6 +16,9 @@ static const struct traces_write_ops *const formats[TRACES_FORMATS_COUNT] = {
 	[TRACES_FORMAT_PCAP_US] = &traces_pcap_write_ops,
 	[TRACES_FORMAT_PCAP_NS] = &traces_pcap_write_ops,
 	[TRACES_FORMAT_PCAPNG] = &traces_pcapng_write_ops,
+	[TRACES_FORMAT_IPSUM] = &traces_ipsum_write_ops,
+	[TRACES_FORMAT_IPSUM_BINARY] = &traces_ipsum_write_ops,
+	[TRACES_FORMAT_TUPLES] = &traces_tuples_write_ops,
 };
 
 void traces_writer_options_defaults(
@@ -153,8 +157,7 @@ static const char *const compression_endings[] = {
 	[TRACES_COMPRESSION_ZSTD] = ".zst",
 };
 
-/* Does the name, its first `length` characters, end so? */
-static bool ends_with(const char *name, size_t length, const char *end)
+bool traces_name_ends(const char *name, size_t length, const char *end)
 {
 	size_t end_length = strlen(end);
 	return length >= end_length && memcmp(name + length - end_length, end, end_length) == 0;
@@ -163,19 +166,27 @@ static bool ends_with(const char *name, size_t length, const char *end)
 enum traces_compression traces_compression_from_path(const char *path)
 {
 	size_t length = strlen(path);
-	if (ends_with(path, length, compression_endings[TRACES_COMPRESSION_GZIP]))
+	if (traces_name_ends(path, length, compression_endings[TRACES_COMPRESSION_GZIP]))
 		return TRACES_COMPRESSION_GZIP;
-	if (ends_with(path, length, compression_endings[TRACES_COMPRESSION_ZSTD]))
+	if (traces_name_ends(path, length, compression_endings[TRACES_COMPRESSION_ZSTD]))
 		return TRACES_COMPRESSION_ZSTD;
 	return TRACES_COMPRESSION_NONE;
 }
 
+size_t traces_plain_name_length(const char *path)
+{
+	return strlen(path) - strlen(compression_endings[traces_compression_from_path(path)]);
+}
+
 enum traces_format traces_format_from_path(const char *path, bool nanoseconds)
 {
-	size_t length =
-		strlen(path) - strlen(compression_endings[traces_compression_from_path(path)]);
-	if (ends_with(path, length, ".pcapng"))
+	size_t length = traces_plain_name_length(path);
+	if (traces_name_ends(path, length, ".pcapng"))
 		return TRACES_FORMAT_PCAPNG;
-	return nanoseconds || ends_with(path, length, ".ns.pcap") ? TRACES_FORMAT_PCAP_NS
-								  : TRACES_FORMAT_PCAP_US;
+	if (traces_name_ends(path, length, ".dump") || traces_name_ends(path, length, ".ipsum"))
+		return TRACES_FORMAT_IPSUM;
+	if (traces_tuples_named(path))
+		return TRACES_FORMAT_TUPLES;
+	return nanoseconds || traces_name_ends(path, length, ".ns.pcap") ? TRACES_FORMAT_PCAP_NS
+									 : TRACES_FORMAT_PCAP_US;
 }

@@ -242,7 +242,7 @@ static void generator_and_converter_have_their_own_options(void **state)
 	options_destroy(options);
 
 	options = test_options(OPTIONS_TRACE_CONVERT, "--snaplen 64 in.pcap out.pcapng");
-	assert_int_equal(options->snaplen, 64);
+	assert_int_equal(options->convert.snaplen, 64);
 	assert_int_equal(options->files_count, 2);
 	options_destroy(options);
 	options = test_options(OPTIONS_REPORT, "a.json -o out.html b.json");
