@@ -74,16 +74,48 @@ static json_t *protocols(struct results_builder *builder, const struct traces_in
 	return list;
 }
 
+static const char *const packet_windows[TRACES_WINDOWS] = { "64_packets", "256_packets",
+	"1024_packets" };
+static const char *const time_windows[TRACES_WINDOWS] = { "16_us", "64_us", "128_us" };
+
 static json_t *best_slf(struct results_builder *builder, const struct traces_info *info)
 {
-	static const char *const packets[TRACES_WINDOWS] = { "64_packets", "256_packets",
-		"1024_packets" };
-	static const char *const times[TRACES_WINDOWS] = { "16_us", "64_us", "128_us" };
 	json_t *object = json_object();
 	for (unsigned int i = 0; i < TRACES_WINDOWS; i++)
-		results_put_real(builder, object, packets[i], info->slf_window_packets[i]);
+		results_put_real(builder, object, packet_windows[i], info->slf_window_packets[i]);
 	for (unsigned int i = 0; i < TRACES_WINDOWS; i++)
-		results_put_real(builder, object, times[i], info->slf_window_time[i]);
+		results_put_real(builder, object, time_windows[i], info->slf_window_time[i]);
+	return object;
+}
+
+static json_t *best_slf_exactness(struct results_builder *builder, const struct traces_info *info)
+{
+	json_t *object = json_object();
+	for (unsigned int i = 0; i < TRACES_WINDOWS; i++)
+		results_put_text(builder, object, packet_windows[i],
+			traces_exactness_name(info->slf_window_packets_exactness[i]));
+	for (unsigned int i = 0; i < TRACES_WINDOWS; i++)
+		results_put_text(builder, object, time_windows[i],
+			traces_exactness_name(info->slf_window_time_exactness[i]));
+	return object;
+}
+
+/* Of the figures that may be something else than exact. */
+static json_t *exactness(struct results_builder *builder, const struct traces_info *info)
+{
+	json_t *object = json_object();
+	results_put_count(builder, object, "flows_max", info->flows_max);
+	results_put_text(builder, object, "flows", traces_exactness_name(info->flows_exactness));
+	results_put_text(builder, object, "flows_unidirectional",
+		traces_exactness_name(info->flows_exactness));
+	results_put_real(builder, object, "flows_standard_error", info->flows_standard_error);
+	results_put(builder, object, "best_slf", best_slf_exactness(builder, info));
+	results_put_text(
+		builder, object, "peak_live", traces_exactness_name(info->peak_live_exactness));
+	results_put_text(
+		builder, object, "insertions", traces_exactness_name(info->insertions_exactness));
+	results_put_count(
+		builder, object, "insertions_min", info->insertions - info->early_evictions);
 	return object;
 }
 
@@ -136,6 +168,7 @@ json_t *results_trace_info(
 	results_put(&builder, object, "best_slf", best_slf(&builder, info));
 	results_put_count(&builder, object, "peak_live", info->peak_live);
 	results_put_count(&builder, object, "insertions", info->insertions);
+	results_put(&builder, object, "exactness", exactness(&builder, info));
 	results_put(&builder, object, "traits", traits(&builder, info));
 	results_put_flag(&builder, object, "nanoseconds", report->nanoseconds);
 	results_put_count(&builder, object, "skipped_oversize", report->skipped_oversize);

@@ -1,45 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "traces/locality.h"
 
-#include "base/parse.h"
+#include "traces/parsing.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = 32, FRAMES_AHEAD = 8 };
-
-struct info_packet {
-	struct base_packet packet;
-	enum base_parse_result result;
-};
+enum { GROUP = 32 };
 
 struct traces_info_collector {
 	struct base_parser *parser;
+	struct traces_flow_hash hash;
 	struct traces_locality locality;
 	struct traces_info info; /* what is counted so far */
 	uint64_t before_ns;
+	struct base_burst burst; /* of packets */
+	struct base_packet packets[GROUP];
 };
 
 void traces_info_options_defaults(struct traces_info_options *options)
 {
 	memset(options, 0, sizeof(*options));
 	options->idle_timeout_ns = UINT64_C(5000000000);
+	options->flows_max = TRACES_INFO_FLOWS_MAX;
 	options->seed = 1;
-}
-
-static void packet_from_record(struct base_packet *packet, const struct traces_record *record,
-	const uint8_t *bytes, uint64_t seq)
-{
-	base_packet_reset(packet);
-	/* The parser only reads; the field is not const because chain functions write frames. */
-	packet->data = (uint8_t *)(uintptr_t)(bytes + record->offset);
-	packet->time_ns = record->time_ns;
-	packet->seq = seq;
-	packet->wire_len = record->wire_len;
-	packet->cap_len = record->cap_len;
-	packet->link = record->link;
-	packet->interface = record->interface;
 }
 
 static void count_record(
@@ -59,52 +44,66 @@ static void count_record(
 		info->links[record->link]++;
 }
 
-static int count_packet(struct traces_info_collector *collector, const struct info_packet *parsed)
+static int count_packet(
+	struct traces_info_collector *collector, const struct base_packet *packet, uint32_t hash)
 {
 	struct traces_info *info = &collector->info;
-	const struct base_packet *packet = &parsed->packet;
-	bool is_flow = parsed->result == BASE_PARSE_FLOW;
+	bool is_flow = (packet->flags & BASE_PACKET_FLOW) != 0;
 	traces_traits_count(info, packet, is_flow);
 	if (is_flow) {
 		info->flow_packets++;
 		info->protocol_packets[packet->protocol]++;
 		info->protocol_bytes[packet->protocol] += packet->wire_len;
 		return traces_locality_add(&collector->locality, packet->time_ns, &packet->key,
-			packet->hash, (packet->flags & BASE_PACKET_REVERSED) != 0);
+			hash, (packet->flags & BASE_PACKET_REVERSED) != 0);
 	}
-	if (parsed->result == BASE_PARSE_MALFORMED) {
+	if (packet->drop_reason != BASE_DROP_NONE) {
 		info->malformed_packets++;
 		if (packet->drop_reason <= BASE_DROP_PARSE_LAST)
 			info->refusals[packet->drop_reason]++;
 	} else {
 		info->non_ip_packets++;
 	}
-	traces_locality_add_other(&collector->locality, packet->time_ns);
-	return 0;
+	return traces_locality_add_other(&collector->locality, packet->time_ns);
 }
 
-/* Parse a group, then look its flows up: by then the table's lines are on their way. */
+/* The next packets of a batch into the burst, parsed. */
+static void parse_group(struct traces_info_collector *collector, const struct traces_batch *batch,
+	size_t start, size_t size)
+{
+	struct base_burst *burst = &collector->burst;
+	burst->count = (uint16_t)size;
+	burst->drop_count = 0;
+	for (size_t i = 0; i < size; i++) {
+		const struct traces_record *record = &batch->records[start + i];
+		traces_packet_from_record(
+			burst->packets[i], record, batch->bytes, collector->info.packets);
+		count_record(collector, record);
+	}
+	base_parse_burst(collector->parser, burst, true);
+}
+
+/*
+ * In steps over a group, so that the memory of many flows is on its way at once: parse, call for
+ * the slots, call for the flows that the slots name, look up and count.
+ */
 int traces_info_collector_add(
 	struct traces_info_collector *collector, const struct traces_batch *batch)
 {
-	const struct traces_record *records = batch->records;
-	struct info_packet group[GROUP];
+	const struct traces_flow_table *table = &collector->locality.table;
+	uint32_t hashes[GROUP];
 	for (size_t start = 0; start < batch->count; start += GROUP) {
 		size_t size = batch->count - start < GROUP ? batch->count - start : GROUP;
+		parse_group(collector, batch, start, size);
+		/* Of a packet without a flow: a line too many, rarely. */
 		for (size_t i = 0; i < size; i++) {
-			if (start + i + FRAMES_AHEAD < batch->count)
-				BASE_PREFETCH(
-					batch->bytes + records[start + i + FRAMES_AHEAD].offset);
-			const struct traces_record *record = &records[start + i];
-			struct base_packet *packet = &group[i].packet;
-			packet_from_record(packet, record, batch->bytes, collector->info.packets);
-			count_record(collector, record);
-			group[i].result = base_parse_packet(collector->parser, packet);
-			if (group[i].result == BASE_PARSE_FLOW)
-				traces_locality_prefetch(&collector->locality, packet->hash);
+			hashes[i] = traces_flow_hash(&collector->hash, &collector->packets[i].key);
+			traces_flow_prefetch_slot(table, hashes[i]);
 		}
+		for (size_t i = 0; i < size; i++)
+			traces_flow_prefetch(table, hashes[i]);
 		for (size_t i = 0; i < size; i++) {
-			int error = count_packet(collector, &group[i]);
+			int error = count_packet(collector, &collector->packets[i], hashes[i]);
 			if (error)
 				return error;
 		}
@@ -116,10 +115,6 @@ static int parser_create(struct base_parser **out, const struct traces_info_opti
 {
 	struct base_parse_config config;
 	base_parse_config_defaults(&config);
-	/* Keyed: a capture must not be able to choose keys that collide in the table here. */
-	config.hash.kind = BASE_HASH_SIPHASH;
-	config.hash.salt[0] = options->seed;
-	config.hash.salt[1] = ~options->seed;
 	config.inner = options->inner;
 	config.zone_source = options->vlan_zone ? BASE_ZONE_VLAN : BASE_ZONE_NONE;
 	return base_parser_create(out, &config);
@@ -133,12 +128,17 @@ int traces_info_collector_create(
 		traces_info_options_defaults(&defaults);
 		options = &defaults;
 	}
-	struct traces_info_collector *collector = calloc(1, sizeof(*collector));
+	struct traces_info_collector *collector =
+		aligned_alloc(BASE_CACHE_LINE, sizeof(*collector));
 	if (collector == NULL)
 		return -ENOMEM;
+	memset(collector, 0, sizeof(*collector));
+	for (unsigned int i = 0; i < GROUP; i++)
+		collector->burst.packets[i] = &collector->packets[i];
+	traces_flow_hash_init(&collector->hash, options->seed);
 	int error = parser_create(&collector->parser, options);
 	if (error == 0)
-		error = traces_locality_init(&collector->locality, options->idle_timeout_ns);
+		error = traces_locality_init(&collector->locality, options);
 	if (error) {
 		traces_info_collector_destroy(collector);
 		return error;
@@ -162,6 +162,11 @@ void traces_info_collector_destroy(struct traces_info_collector *collector)
 	traces_locality_destroy(&collector->locality);
 	base_parser_destroy(collector->parser);
 	free(collector);
+}
+
+uint64_t traces_info_collector_memory_bytes(const struct traces_info_collector *collector)
+{
+	return sizeof(*collector) + traces_locality_memory_bytes(&collector->locality);
 }
 
 int traces_info_of_packets(struct traces_info *out, struct traces_packets *packets,

@@ -1,122 +1,179 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "traces/locality.h"
 
+#include "base/rng.h"
+#include "traces/sketch.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_MIN = 1024 };
-
-#define NONE UINT32_MAX
-
-struct traces_flow_slot {
-	uint32_t hash;
-	uint32_t flow_plus_one; /* 0 = free */
-};
+#define NONE TRACES_FLOW_NONE
 
 static const uint64_t window_packets[TRACES_WINDOWS] = { 64, 256, 1024 };
 static const uint64_t window_ns[TRACES_WINDOWS] = { 16000, 64000, 128000 };
 
-static struct traces_flow *flow_at(const struct traces_locality *locality, uint32_t index)
-{
-	return (struct traces_flow *)(void *)locality->flows.data + index;
-}
+enum { SKETCH_FLOWS, SKETCH_UNIDIRECTIONAL, SKETCHES };
 
-int traces_locality_init(struct traces_locality *locality, uint64_t idle_timeout_ns)
+int traces_locality_init(
+	struct traces_locality *locality, const struct traces_info_options *options)
 {
 	memset(locality, 0, sizeof(*locality));
-	locality->slots = calloc(SLOTS_MIN, sizeof(*locality->slots));
-	if (locality->slots == NULL)
-		return -ENOMEM;
-	locality->slots_mask = SLOTS_MIN - 1;
-	locality->idle_timeout_ns = idle_timeout_ns;
-	locality->last_flow = locality->oldest = locality->newest = NONE;
+	locality->idle_timeout_ns = options->idle_timeout_ns;
+	locality->flows_max = options->flows_max;
+	if (locality->flows_max == 0 || locality->flows_max > TRACES_INFO_FLOWS_LIMIT)
+		locality->flows_max = TRACES_INFO_FLOWS_LIMIT;
+	for (unsigned int i = 0; i < 2; i++)
+		locality->sketch_hash[i] = (struct base_hash_config){ .kind = BASE_HASH_SIPHASH,
+			.salt = { options->seed, i } };
+	locality->last_flow = NONE;
 	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++)
 		locality->joined[i] = NONE;
-	return 0;
+	traces_idle_init(&locality->idle, options->idle_timeout_ns);
+	return traces_flow_table_init(&locality->table);
 }
 
 void traces_locality_destroy(struct traces_locality *locality)
 {
-	free(locality->slots);
-	traces_buffer_destroy(&locality->flows);
+	traces_flow_table_destroy(&locality->table);
+	traces_idle_destroy(&locality->idle);
+	free(locality->sketches);
 }
 
-void traces_locality_prefetch(const struct traces_locality *locality, uint32_t hash)
+uint64_t traces_locality_memory_bytes(const struct traces_locality *locality)
 {
-	BASE_PREFETCH(&locality->slots[hash & locality->slots_mask]);
+	uint64_t sketches =
+		locality->sketches == NULL ? 0 : SKETCHES * sizeof(struct traces_sketch);
+	return sizeof(*locality) + traces_flow_table_memory_bytes(&locality->table) +
+	       locality->idle.heap.capacity + sketches;
 }
 
-static int slots_grow(struct traces_locality *locality)
+/* ---- sketches: the flows that do not all fit in the table ---- */
+
+static uint64_t sketch_hash(const struct traces_locality *locality, const struct base_flow_key *key)
 {
-	uint64_t mask = locality->slots_mask * 2 + 1;
-	struct traces_flow_slot *slots = calloc(mask + 1, sizeof(*slots));
-	if (slots == NULL)
-		return -ENOMEM;
-	for (uint64_t i = 0; i <= locality->slots_mask; i++) {
-		struct traces_flow_slot slot = locality->slots[i];
-		if (slot.flow_plus_one == 0)
-			continue;
-		uint64_t place = slot.hash & mask;
-		while (slots[place].flow_plus_one != 0)
-			place = (place + 1) & mask;
-		slots[place] = slot;
+	return (uint64_t)base_flow_key_hash(key, &locality->sketch_hash[0]) << 32 |
+	       base_flow_key_hash(key, &locality->sketch_hash[1]);
+}
+
+static void sketch_flow(struct traces_locality *locality, const struct base_flow_key *key)
+{
+	traces_sketch_add(&locality->sketches[SKETCH_FLOWS], sketch_hash(locality, key));
+}
+
+static void sketch_direction(
+	struct traces_locality *locality, const struct base_flow_key *key, uint8_t direction)
+{
+	uint64_t state = sketch_hash(locality, key) + direction;
+	traces_sketch_add(&locality->sketches[SKETCH_UNIDIRECTIONAL], base_rng_splitmix64(&state));
+}
+
+/* ---- room in the table ---- */
+
+static bool in_a_window(const struct traces_locality *locality, const struct traces_flow *flow)
+{
+	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++) {
+		if (flow->last_packet >= locality->window_first[i])
+			return true;
 	}
-	free(locality->slots);
-	locality->slots = slots;
-	locality->slots_mask = mask;
+	return false;
+}
+
+/* Flows whose idle timeout ran out, in the order in which it did. Without sketches they stay known;
+ * with them they leave, or wait once more if a window needs them. */
+static int expire(struct traces_locality *locality, uint64_t limit_ns)
+{
+	uint32_t index;
+	int error;
+	while ((error = traces_idle_take(&locality->idle, &locality->table, limit_ns, &index)) ==
+			0 &&
+		index != NONE) {
+		struct traces_flow *flow = traces_flow_at(&locality->table, index);
+		locality->live -= flow->live;
+		flow->live = flow->waiting = false;
+		if (locality->sketches == NULL)
+			continue;
+		if (!in_a_window(locality, flow)) {
+			traces_flow_table_remove(&locality->table, index);
+			continue;
+		}
+		flow->waiting = true;
+		error = traces_idle_add(&locality->idle, &locality->table, index, locality->now_ns);
+		if (error)
+			return error;
+	}
+	return error;
+}
+
+/* The table is full for the first time: from here on sketches count flows, and those that nothing
+ * else needs leave. */
+static int start_sketches(struct traces_locality *locality)
+{
+	locality->sketches = calloc(SKETCHES, sizeof(*locality->sketches));
+	if (locality->sketches == NULL)
+		return -ENOMEM;
+	uint32_t count = locality->table.count; /* none has left yet */
+	for (uint32_t index = 0; index < count; index++) {
+		struct traces_flow *flow = traces_flow_at(&locality->table, index);
+		sketch_flow(locality, &flow->key);
+		for (uint8_t direction = 1; direction <= 2; direction++) {
+			if (flow->directions & direction)
+				sketch_direction(locality, &flow->key, direction);
+		}
+		if (flow->waiting)
+			continue;
+		if (!in_a_window(locality, flow)) {
+			traces_flow_table_remove(&locality->table, index);
+			continue;
+		}
+		flow->waiting = true;
+		int error =
+			traces_idle_add(&locality->idle, &locality->table, index, locality->now_ns);
+		if (error)
+			return error;
+	}
 	return 0;
 }
 
-/* Index of the flow of a key, which is made when it is new. -ENOMEM. */
-static int flow_find(struct traces_locality *locality, const struct base_flow_key *key,
+/* The flow that is idle for longest leaves before its time. */
+static int evict(struct traces_locality *locality)
+{
+	uint32_t index;
+	int error =
+		traces_idle_take(&locality->idle, &locality->table, locality->now_ns + 1, &index);
+	if (error)
+		return error;
+	BASE_ASSERT(index != NONE); /* every flow waits once there are sketches */
+	struct traces_flow *flow = traces_flow_at(&locality->table, index);
+	locality->live -= flow->live;
+	locality->early_evictions += flow->live;
+	if (locality->last_flow == index)
+		locality->last_flow = NONE; /* not the flow that comes */
+	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++) {
+		if (flow->last_packet >= locality->window_first[i])
+			locality->window_short[i] = true;
+	}
+	traces_flow_table_remove(&locality->table, index);
+	return 0;
+}
+
+/* A flow that is not in the table. -ENOMEM. */
+static int flow_enter(struct traces_locality *locality, const struct base_flow_key *key,
 	uint32_t hash, uint32_t *index)
 {
-	uint64_t place = hash & locality->slots_mask;
-	for (; locality->slots[place].flow_plus_one != 0;
-		place = (place + 1) & locality->slots_mask) {
-		const struct traces_flow_slot *slot = &locality->slots[place];
-		uint32_t found = slot->flow_plus_one - 1;
-		if (slot->hash == hash &&
-			base_flow_key_equal(&flow_at(locality, found)->key, key)) {
-			*index = found;
-			return 0;
-		}
+	if (locality->table.count >= locality->flows_max) {
+		int error = locality->sketches == NULL ? start_sketches(locality) : 0;
+		if (error == 0 && locality->table.count >= locality->flows_max)
+			error = evict(locality);
+		if (error)
+			return error;
 	}
-	struct traces_buffer *flows = &locality->flows;
-	if (locality->flows_count >= NONE - 1 ||
-		traces_buffer_reserve(flows, flows->used + sizeof(struct traces_flow)) != 0)
-		return -ENOMEM;
-	*index = (uint32_t)locality->flows_count++;
-	flows->used += sizeof(struct traces_flow);
-	struct traces_flow *flow = flow_at(locality, *index);
-	*flow = (struct traces_flow){ .key = *key, .hash = hash };
-	locality->slots[place] = (struct traces_flow_slot){ hash, *index + 1 };
-	return locality->flows_count * 2 > locality->slots_mask ? slots_grow(locality) : 0;
+	if (locality->sketches != NULL)
+		sketch_flow(locality, key);
+	return traces_flow_table_insert(&locality->table, key, hash, index);
 }
 
-static void live_unlink(struct traces_locality *locality, struct traces_flow *flow)
-{
-	if (flow->older != NONE)
-		flow_at(locality, flow->older)->newer = flow->newer;
-	else
-		locality->oldest = flow->newer;
-	if (flow->newer != NONE)
-		flow_at(locality, flow->newer)->older = flow->older;
-	else
-		locality->newest = flow->older;
-}
-
-static void live_append(struct traces_locality *locality, struct traces_flow *flow, uint32_t index)
-{
-	flow->older = locality->newest;
-	flow->newer = NONE;
-	if (locality->newest != NONE)
-		flow_at(locality, locality->newest)->newer = index;
-	else
-		locality->oldest = index;
-	locality->newest = index;
-}
+/* ---- windows ---- */
 
 /* A window ended; a packet of `flow` opens the next. When the packet before is of the same flow
  * its group ends the old window and begins the new one, unless it begins the old one already. */
@@ -129,102 +186,168 @@ static void window_open(struct traces_locality *locality, int i, uint32_t flow)
 	locality->groups_before[i] = locality->groups[i];
 	locality->groups[i] -= joins; /* it will be counted as one of the new window's */
 	locality->joined[i] = joins ? flow : NONE;
-	locality->window[i]++;
+	locality->window_first[i] = locality->packets;
 }
 
-/* Time to now: the flows that were idle for too long leave, in the order in which they fell idle,
- * and windows that ended give way to new ones. */
-static void clock_advance(struct traces_locality *locality, uint64_t time_ns, uint32_t flow_index)
+/* The windows that the current packet, of `flow`, is not in any more give way to new ones. */
+static void windows_turn(struct traces_locality *locality, uint64_t since_ns, uint32_t flow)
 {
-	if (locality->packets == 0)
+	locality->next_end_packet = locality->next_end_ns = UINT64_MAX;
+	for (int i = 0; i < TRACES_WINDOWS; i++) {
+		int j = TRACES_WINDOWS + i;
+		if (locality->packets > locality->window_end[i]) {
+			locality->window_end[i] = locality->packets - 1 + window_packets[i];
+			window_open(locality, i, flow);
+		}
+		if (since_ns >= locality->window_end[j]) {
+			locality->window_end[j] = (since_ns / window_ns[i] + 1) * window_ns[i];
+			window_open(locality, j, flow);
+		}
+		if (locality->window_end[i] < locality->next_end_packet)
+			locality->next_end_packet = locality->window_end[i];
+		if (locality->window_end[j] < locality->next_end_ns)
+			locality->next_end_ns = locality->window_end[j];
+	}
+}
+
+static inline void windows_advance(struct traces_locality *locality, uint32_t flow)
+{
+	uint64_t since_ns = locality->now_ns - locality->first_ns;
+	if (BASE_UNLIKELY(locality->packets > locality->next_end_packet ||
+			  since_ns >= locality->next_end_ns))
+		windows_turn(locality, since_ns, flow);
+}
+
+/* ---- packets ---- */
+
+/* The next packet, at time_ns: flows that were idle for too long until now leave. */
+static inline int clock_advance(struct traces_locality *locality, uint64_t time_ns)
+{
+	if (BASE_UNLIKELY(locality->packets++ == 0))
 		locality->first_ns = locality->now_ns = time_ns;
 	if (time_ns > locality->now_ns)
 		locality->now_ns = time_ns;
-	uint64_t now_ns = locality->now_ns;
-	while (locality->oldest != NONE) {
-		struct traces_flow *flow = flow_at(locality, locality->oldest);
-		if (now_ns - flow->last_ns <= locality->idle_timeout_ns)
-			break;
-		live_unlink(locality, flow);
-		flow->live = false;
-		locality->live--;
-	}
-	uint64_t since_ns = now_ns - locality->first_ns;
-	for (int i = 0; i < TRACES_WINDOWS; i++) {
-		if (locality->packets >= locality->window_end[i]) {
-			locality->window_end[i] = locality->packets + window_packets[i];
-			window_open(locality, i, flow_index);
-		}
-		int j = TRACES_WINDOWS + i;
-		if (since_ns >= locality->window_end[j]) {
-			locality->window_end[j] = (since_ns / window_ns[i] + 1) * window_ns[i];
-			window_open(locality, j, flow_index);
-		}
-	}
-	locality->packets++;
+	if (locality->now_ns <= locality->idle_timeout_ns)
+		return 0;
+	uint64_t limit_ns = locality->now_ns - locality->idle_timeout_ns;
+	return BASE_UNLIKELY(limit_ns > locality->idle.next_ns) ? expire(locality, limit_ns) : 0;
+}
+
+/* A packet of a flow that no idle timeout has left alive. -ENOMEM. */
+static int flow_revive(struct traces_locality *locality, struct traces_flow *flow, uint32_t index)
+{
+	flow->live = true;
+	locality->insertions++;
+	if (++locality->live > locality->peak_live)
+		locality->peak_live = locality->live;
+	if (flow->waiting)
+		return 0;
+	flow->waiting = true;
+	return traces_idle_add(&locality->idle, &locality->table, index, locality->now_ns);
+}
+
+static void flow_turned(
+	struct traces_locality *locality, struct traces_flow *flow, uint8_t direction)
+{
+	flow->directions |= direction;
+	locality->flows_unidirectional++;
+	if (locality->sketches != NULL)
+		sketch_direction(locality, &flow->key, direction);
 }
 
 int traces_locality_add(struct traces_locality *locality, uint64_t time_ns,
 	const struct base_flow_key *key, uint32_t hash, bool reversed)
 {
-	uint32_t index;
-	int error = flow_find(locality, key, hash, &index);
-	if (error)
+	int error = clock_advance(locality, time_ns);
+	if (BASE_UNLIKELY(error))
 		return error;
-	clock_advance(locality, time_ns, index);
-	struct traces_flow *flow = flow_at(locality, index);
-	uint8_t direction = reversed ? 2 : 1;
-	if (!(flow->directions & direction)) {
-		flow->directions |= direction;
-		locality->flows_unidirectional++;
+	uint32_t index = traces_flow_find(&locality->table, key, hash);
+	if (BASE_UNLIKELY(index == NONE)) {
+		error = flow_enter(locality, key, hash, &index);
+		if (error)
+			return error;
 	}
-	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++) {
-		locality->groups[i] += flow->windows[i] != locality->window[i];
-		flow->windows[i] = locality->window[i];
-	}
+	windows_advance(locality, index);
+	struct traces_flow *flow = traces_flow_at(&locality->table, index);
+	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++)
+		locality->groups[i] += flow->last_packet < locality->window_first[i];
 	locality->runs += index != locality->last_flow;
 	locality->last_flow = index;
+	flow->last_packet = locality->packets;
 	flow->last_ns = locality->now_ns;
-	if (flow->live) {
-		if (locality->newest != index) {
-			live_unlink(locality, flow);
-			live_append(locality, flow, index);
-		}
-		return 0;
-	}
-	flow->live = true;
-	live_append(locality, flow, index);
-	locality->insertions++;
-	if (++locality->live > locality->peak_live)
-		locality->peak_live = locality->live;
-	return 0;
+	uint8_t direction = reversed ? 2 : 1;
+	if (BASE_UNLIKELY(!(flow->directions & direction)))
+		flow_turned(locality, flow, direction);
+	return BASE_LIKELY(flow->live) ? 0 : flow_revive(locality, flow, index);
 }
 
-void traces_locality_add_other(struct traces_locality *locality, uint64_t time_ns)
+int traces_locality_add_other(struct traces_locality *locality, uint64_t time_ns)
 {
-	clock_advance(locality, time_ns, NONE);
+	int error = clock_advance(locality, time_ns);
+	windows_advance(locality, NONE);
 	locality->runs++;
 	locality->last_flow = NONE;
 	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++)
 		locality->groups[i]++;
+	return error;
 }
+
+/* ---- results ---- */
 
 static double ratio(uint64_t packets, uint64_t runs)
 {
 	return runs > 0 ? (double)packets / (double)runs : 0;
 }
 
+/* Grouping never adds runs: a bound that the groups counted too often may miss. */
+static double window_slf(const struct traces_locality *locality, int i)
+{
+	uint64_t groups = locality->groups[i];
+	if (locality->window_short[i] && groups > locality->runs)
+		groups = locality->runs;
+	return ratio(locality->packets, groups);
+}
+
+static uint64_t at_least(uint64_t value, uint64_t bound)
+{
+	return value > bound ? value : bound;
+}
+
+static void finish_flows(const struct traces_locality *locality, struct traces_info *info)
+{
+	info->flows_max = locality->flows_max;
+	info->flows = locality->table.count;
+	info->flows_unidirectional = locality->flows_unidirectional;
+	if (locality->sketches == NULL)
+		return;
+	info->flows_exactness = TRACES_ESTIMATED;
+	info->flows_standard_error = TRACES_SKETCH_STANDARD_ERROR;
+	/* Bounds that are known and that an estimate need not keep by itself. */
+	info->flows = at_least(traces_sketch_count(&locality->sketches[SKETCH_FLOWS]),
+		(uint64_t)locality->flows_max + 1);
+	info->flows_unidirectional = at_least(
+		traces_sketch_count(&locality->sketches[SKETCH_UNIDIRECTIONAL]), info->flows);
+}
+
 void traces_locality_finish(const struct traces_locality *locality, struct traces_info *info)
 {
-	info->flows = locality->flows_count;
-	info->flows_unidirectional = locality->flows_unidirectional;
+	finish_flows(locality, info);
 	info->flow_runs = locality->runs;
 	info->slf = ratio(locality->packets, locality->runs);
 	for (int i = 0; i < TRACES_WINDOWS; i++) {
-		info->slf_window_packets[i] = ratio(locality->packets, locality->groups[i]);
-		info->slf_window_time[i] =
-			ratio(locality->packets, locality->groups[TRACES_WINDOWS + i]);
+		int j = TRACES_WINDOWS + i;
+		info->slf_window_packets[i] = window_slf(locality, i);
+		info->slf_window_time[i] = window_slf(locality, j);
+		if (locality->window_short[i])
+			info->slf_window_packets_exactness[i] = TRACES_AT_LEAST;
+		if (locality->window_short[j])
+			info->slf_window_time_exactness[i] = TRACES_AT_LEAST;
 	}
 	info->peak_live = locality->peak_live;
 	info->insertions = locality->insertions;
+	info->early_evictions = locality->early_evictions;
+	if (locality->early_evictions > 0) {
+		info->peak_live_exactness = TRACES_AT_LEAST;
+		info->insertions_exactness = TRACES_AT_MOST;
+	}
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Private to traces/: what the order of a trace's packets says about its flows. One pass, one
- * entry per flow:
+ * Private to traces/: what the order of packets says about their flows, in one pass.
  *
  * runs         flow runs as they stand; the SLF is packets / runs
  * windows      flow runs that would be left if packets were grouped by flow inside consecutive
@@ -12,59 +11,61 @@
  *
  * A packet without a flow is a run of its own everywhere. Time never runs backwards here: a packet
  * earlier than its predecessor counts as simultaneous with it.
+ *
+ * Memory: one entry for each flow, until there are flows_max. From then on flows that are neither
+ * live nor in a window leave the table and distinct flows are counted by sketches. When all
+ * flows_max are live and one more comes, the one idle for longest leaves early: should it come
+ * back in time, it is one insertion too many, and if it was in a window, one group too many there.
  */
 #pragma once
 
-#include "traces/trace.h"
+#include "traces/flow_table.h"
+#include "traces/idle_queue.h"
+
+struct traces_sketch;
 
 enum { TRACES_LOCALITY_WINDOWS = 2 * TRACES_WINDOWS };
 
-struct traces_flow {
-	struct base_flow_key key;
-	uint64_t last_ns;
-	uint32_t hash;
-	uint32_t older, newer;                     /* live flows by time of their last packet */
-	uint32_t windows[TRACES_LOCALITY_WINDOWS]; /* the last window of each kind that it is in */
-	uint8_t directions;
-	bool live;
-};
-
 struct traces_locality {
-	/* flow table: open addressing over indices, hash beside them */
-	struct traces_buffer flows;
-	struct traces_flow_slot *slots;
-	uint64_t slots_mask;
-	uint64_t flows_count;
+	struct traces_flow_table table;
+	struct traces_idle_queue idle;
 	uint64_t flows_unidirectional;
+	uint32_t flows_max;
+	/* of distinct flows, two-way and one-way; NULL while all flows are in the table */
+	struct traces_sketch *sketches;
+	struct base_hash_config sketch_hash[2]; /* halves of a 64-bit hash */
 
 	uint64_t packets;
 	uint64_t runs;
 	uint32_t last_flow; /* of the packet before */
 
-	uint32_t window[TRACES_LOCALITY_WINDOWS]; /* running number */
-	uint64_t window_end[TRACES_LOCALITY_WINDOWS];
+	uint64_t window_first[TRACES_LOCALITY_WINDOWS];  /* number of its first packet, from 1 */
+	uint64_t window_end[TRACES_LOCALITY_WINDOWS];    /* in packets, in ns since first_ns */
+	uint64_t next_end_packet, next_end_ns;           /* the earliest of each kind */
 	uint64_t groups[TRACES_LOCALITY_WINDOWS];        /* flow runs if grouped */
 	uint64_t groups_before[TRACES_LOCALITY_WINDOWS]; /* the current window */
-	uint32_t joined[TRACES_LOCALITY_WINDOWS]; /* its flow that goes on from the one before */
+	uint32_t joined[TRACES_LOCALITY_WINDOWS];   /* its flow that goes on from the one before */
+	bool window_short[TRACES_LOCALITY_WINDOWS]; /* one of its flows left the table early */
 
 	uint64_t idle_timeout_ns;
 	uint64_t first_ns, now_ns;
-	uint32_t oldest, newest;
 	uint64_t live, peak_live, insertions;
+	uint64_t early_evictions;
 };
 
-/* -ENOMEM. */
-int traces_locality_init(struct traces_locality *locality, uint64_t idle_timeout_ns);
+/* Of options: idle_timeout_ns, flows_max, seed. -ENOMEM. */
+int traces_locality_init(
+	struct traces_locality *locality, const struct traces_info_options *options);
 void traces_locality_destroy(struct traces_locality *locality);
-/* Bring the table's line for a hash nearer. */
-void traces_locality_prefetch(const struct traces_locality *locality, uint32_t hash);
-/* A packet of a flow; reversed is its direction. -ENOMEM. */
+/* A packet of a flow; reversed is its direction. The table's lines for hash should be near:
+ * traces_flow_prefetch. -ENOMEM. */
 int traces_locality_add(struct traces_locality *locality, uint64_t time_ns,
 	const struct base_flow_key *key, uint32_t hash, bool reversed);
-/* A packet without a flow. */
-void traces_locality_add_other(struct traces_locality *locality, uint64_t time_ns);
+/* A packet without a flow. -ENOMEM. */
+int traces_locality_add_other(struct traces_locality *locality, uint64_t time_ns);
 /* Write the results into info. */
 void traces_locality_finish(const struct traces_locality *locality, struct traces_info *info);
+uint64_t traces_locality_memory_bytes(const struct traces_locality *locality);
 
 /* ---- traits.c: what a packet's headers show, counted into info ---- */
 

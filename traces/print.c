@@ -36,6 +36,19 @@ static const char *protocol_name(unsigned int protocol, char *text, size_t text_
 	}
 }
 
+const char *traces_exactness_name(enum traces_exactness exactness)
+{
+	static const char *const names[] = { "exact", "estimated", "at least", "at most" };
+	return names[exactness];
+}
+
+/* In front of a figure. */
+static const char *sign(enum traces_exactness exactness)
+{
+	static const char *const signs[] = { "", "~", ">= ", "<= " };
+	return signs[exactness];
+}
+
 static double percent(uint64_t part, uint64_t whole)
 {
 	return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
@@ -66,8 +79,10 @@ static void print_totals(const struct traces_info *info, FILE *stream)
 	if (seconds > 0)
 		fprintf(stream, "  (%.3f Mpps, %.3f Gbit/s)", (double)info->packets / seconds / 1e6,
 			(double)info->wire_bytes * 8 / seconds / 1e9);
-	fprintf(stream, "\n%-*s%12" PRIu64 "  (%" PRIu64 " one-way)\n", LABEL_WIDTH, "flows",
-		info->flows, info->flows_unidirectional);
+	const char *about = sign(info->flows_exactness);
+	fprintf(stream, "\n%-*s%12" PRIu64 "  (%s%" PRIu64 " one-way)\n", LABEL_WIDTH,
+		info->flows_exactness == TRACES_EXACT ? "flows" : "flows, about", info->flows,
+		about, info->flows_unidirectional);
 	fprintf(stream, "%-*s%12" PRIu64 "  (IPv4 %" PRIu64 ", IPv6 %" PRIu64 ")\n", LABEL_WIDTH,
 		"packets of flows", info->flow_packets, info->ip4_packets, info->ip6_packets);
 	fprintf(stream, "%-*s%12" PRIu64 "\n", LABEL_WIDTH, "not IP", info->non_ip_packets);
@@ -110,16 +125,48 @@ static void print_links(const struct traces_info *info, FILE *stream)
 	fprintf(stream, "\n");
 }
 
+static void print_windows(FILE *stream, const char *label, const char *const names[TRACES_WINDOWS],
+	const double *slf, const enum traces_exactness *exactness)
+{
+	fprintf(stream, "  grouped in %-7s", label);
+	for (int i = 0; i < TRACES_WINDOWS; i++)
+		fprintf(stream, "  %s: %s%.3f", names[i], sign(exactness[i]), slf[i]);
+	fprintf(stream, "\n");
+}
+
 static void print_locality(const struct traces_info *info, FILE *stream)
 {
+	static const char *const packets[TRACES_WINDOWS] = { "64", "256", "1024" };
+	static const char *const times[TRACES_WINDOWS] = { "16 us", "64 us", "128 us" };
 	fprintf(stream, "SLF %.3f  (%" PRIu64 " flow runs)\n", info->slf, info->flow_runs);
-	fprintf(stream, "  grouped in packets  64: %.3f  256: %.3f  1024: %.3f\n",
-		info->slf_window_packets[0], info->slf_window_packets[1],
-		info->slf_window_packets[2]);
-	fprintf(stream, "  grouped in time     16 us: %.3f  64 us: %.3f  128 us: %.3f\n",
-		info->slf_window_time[0], info->slf_window_time[1], info->slf_window_time[2]);
-	fprintf(stream, "with the idle timeout: %" PRIu64 " insertions, at most %" PRIu64 " live\n",
-		info->insertions, info->peak_live);
+	print_windows(stream, "packets", packets, info->slf_window_packets,
+		info->slf_window_packets_exactness);
+	print_windows(
+		stream, "time", times, info->slf_window_time, info->slf_window_time_exactness);
+	fprintf(stream,
+		"with the idle timeout: %s%" PRIu64 " insertions, %s%" PRIu64 " live at once\n",
+		sign(info->insertions_exactness), info->insertions, sign(info->peak_live_exactness),
+		info->peak_live);
+}
+
+/* Which figures are not what they seem, and why. */
+static void print_exactness(const struct traces_info *info, FILE *stream)
+{
+	if (info->flows_exactness == TRACES_EXACT) {
+		fprintf(stream, "all figures are exact\n");
+		return;
+	}
+	fprintf(stream,
+		"more than %" PRIu64 " flows: their number is an estimate "
+		"(standard error %.2f %%)\n",
+		info->flows_max, 100 * info->flows_standard_error);
+	if (info->early_evictions > 0)
+		fprintf(stream,
+			"more of them at once than are kept: at least %" PRIu64
+			" insertions; >= and <= are bounds\n",
+			info->insertions - info->early_evictions);
+	else
+		fprintf(stream, "all other figures are exact\n");
 }
 
 static void print_traits(const struct traces_info *info, FILE *stream)
@@ -150,5 +197,6 @@ int traces_info_print(const struct traces_info *info, FILE *stream)
 	print_protocols(info, stream);
 	print_locality(info, stream);
 	print_traits(info, stream);
+	print_exactness(info, stream);
 	return fflush(stream) != 0 || ferror(stream) ? -EIO : 0;
 }

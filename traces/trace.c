@@ -117,6 +117,19 @@ int traces_buffer_reserve(struct traces_buffer *buffer, size_t capacity)
 	return traces_buffer_reserve_exact(buffer, capacity);
 }
 
+int traces_buffer_create_zeroed(struct traces_buffer *buffer, size_t size)
+{
+	memset(buffer, 0, sizeof(*buffer));
+	int error = traces_buffer_reserve_exact(buffer, size);
+	if (error)
+		return error;
+#ifdef BASE_SANITIZED
+	memset(buffer->data, 0, size); /* not fresh from the system */
+#endif
+	buffer->used = size;
+	return 0;
+}
+
 void traces_buffer_trim(struct traces_buffer *buffer)
 {
 	if (buffer->data == NULL)

@@ -25,6 +25,8 @@ struct traces_trace {
 int traces_buffer_reserve_exact(struct traces_buffer *buffer, size_t capacity);
 /* The same, but at least doubling, for repeated growth. -ENOMEM. */
 int traces_buffer_reserve(struct traces_buffer *buffer, size_t capacity);
+/* A new buffer of `size` zero bytes, all in use. -ENOMEM. */
+int traces_buffer_create_zeroed(struct traces_buffer *buffer, size_t size);
 /* Give back what lies behind `used`. */
 void traces_buffer_trim(struct traces_buffer *buffer);
 void traces_buffer_destroy(struct traces_buffer *buffer);

@@ -328,15 +328,32 @@ int traces_packets_regroup(struct traces_packets **out, struct traces_packets *f
 
 /* ---- statistics: `sheaf trace info` ------------------------------------------------------ */
 
-enum { TRACES_WINDOWS = 3, TRACES_PROTOCOLS_MAX = 256 };
+enum {
+	TRACES_WINDOWS = 3,
+	TRACES_PROTOCOLS_MAX = 256,
+	TRACES_INFO_FLOWS_MAX = 1 << 22, /* default of traces_info_options.flows_max */
+	TRACES_INFO_FLOWS_LIMIT = 1 << 30,
+};
 
 struct traces_info_options {
 	uint64_t idle_timeout_ns; /* default 5 s */
-	bool inner;               /* key tunnels by their inner header */
-	bool vlan_zone;           /* VLAN id is part of the key */
+	/* Flows that are kept, at 84 to 116 bytes each (336 MiB for the default): up to so many
+	 * distinct flows all figures are exact. 0: TRACES_INFO_FLOWS_LIMIT. */
+	uint64_t flows_max;
+	bool inner;     /* key tunnels by their inner header */
+	bool vlan_zone; /* VLAN id is part of the key */
 	uint64_t seed;
 };
 
+/* What a figure is to the true one. */
+enum traces_exactness { TRACES_EXACT, TRACES_ESTIMATED, TRACES_AT_LEAST, TRACES_AT_MOST };
+
+/*
+ * With up to flows_max distinct flows everything is exact. With more, `flows` and
+ * `flows_unidirectional` are estimated with the relative standard error flows_standard_error.
+ * The rest stays exact until flows_max flows are live at once and one more comes; then the one idle
+ * for longest leaves early, and what may be wrong from there on says so in its exactness.
+ */
 struct traces_info {
 	uint64_t packets, wire_bytes, captured_bytes;
 	uint64_t flows; /* distinct bidirectional keys */
@@ -353,6 +370,14 @@ struct traces_info {
 	double slf_window_packets[TRACES_WINDOWS]; /* of 64, 256, 1024 packets */
 	double slf_window_time[TRACES_WINDOWS];    /* of 16, 64, 128 us */
 	uint64_t peak_live, insertions;            /* with the idle timeout */
+	uint64_t flows_max;                        /* the limit that was set */
+	enum traces_exactness flows_exactness;     /* exact or estimated; both kinds of flows */
+	double flows_standard_error;               /* relative; 0 when exact */
+	enum traces_exactness slf_window_packets_exactness[TRACES_WINDOWS]; /* exact, at least */
+	enum traces_exactness slf_window_time_exactness[TRACES_WINDOWS];
+	enum traces_exactness peak_live_exactness;  /* exact, at least */
+	enum traces_exactness insertions_exactness; /* exact, at most */
+	uint64_t early_evictions;                   /* at least insertions less these were right */
 	/* traits: packets that show them */
 	uint64_t vlan, vlan_stacked, mpls, pppoe, fragments, atomic_fragments, ip_options,
 		extension_headers, icmp_errors, tunnels, snaplen_cut, time_backwards, jumbo,
@@ -378,6 +403,8 @@ int traces_info_collector_add(
 void traces_info_collector_finish(
 	const struct traces_info_collector *collector, struct traces_info *out);
 void traces_info_collector_destroy(struct traces_info_collector *collector);
+/* Bytes of memory that the collector holds. */
+uint64_t traces_info_collector_memory_bytes(const struct traces_info_collector *collector);
 
 /* A stream to its end. -ENOMEM, or the stream's error with its traces_packets_message. */
 int traces_info_of_packets(struct traces_info *out, struct traces_packets *packets,
@@ -385,6 +412,8 @@ int traces_info_of_packets(struct traces_info *out, struct traces_packets *packe
 /* A whole trace. -ENOMEM. */
 int traces_info_compute(struct traces_info *out, const struct traces_trace *trace,
 	const struct traces_info_options *options);
+/* "exact", "estimated", "at least", "at most". */
+const char *traces_exactness_name(enum traces_exactness exactness);
 /* Multi-line text for people; returns 0 or -EIO. */
 int traces_info_print(const struct traces_info *info, FILE *stream);
 

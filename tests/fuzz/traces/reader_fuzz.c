@@ -34,6 +34,25 @@ static uint64_t read_frames(const struct traces_trace *trace)
 	return sum;
 }
 
+/* With fewer flows than there are, the figures that stay are the same and the others bounds. */
+static void check_few_flows(const struct traces_trace *trace,
+	const struct traces_info_options *options, const struct traces_info *all)
+{
+	struct traces_info_options few = *options;
+	few.flows_max = 3;
+	struct traces_info info;
+	BASE_ASSERT(traces_info_compute(&info, trace, &few) == 0);
+	BASE_ASSERT((info.flows_exactness == TRACES_EXACT) == (all->flows <= 3));
+	BASE_ASSERT(info.flow_runs == all->flow_runs);
+	BASE_ASSERT(info.insertions >= all->insertions);
+	BASE_ASSERT(info.insertions - info.early_evictions <= all->insertions);
+	BASE_ASSERT(info.peak_live <= all->peak_live);
+	for (int i = 0; i < TRACES_WINDOWS; i++) {
+		BASE_ASSERT(info.slf_window_packets[i] <= all->slf_window_packets[i]);
+		BASE_ASSERT(info.slf_window_time[i] <= all->slf_window_time[i]);
+	}
+}
+
 static void check_info(
 	const struct traces_trace *trace, const struct traces_load_report *report, bool inner)
 {
@@ -51,6 +70,7 @@ static void check_info(
 	BASE_ASSERT(info.flows <= info.insertions && info.insertions <= info.flow_packets);
 	BASE_ASSERT(info.flows <= info.flows_unidirectional);
 	BASE_ASSERT(info.peak_live <= info.flows);
+	check_few_flows(trace, &options, &info);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Random packet sequences against a model that looks at every packet of a window and at every
- * flow's last packet, in quadratic time.
+ * flow's last packet, in quadratic time. With a table too small for all flows, what is said to be
+ * exact is so and what is said to be a bound is one.
  */
 #include "tests/unit/traces/test.h"
 
@@ -132,13 +133,19 @@ static uint64_t model_flows(const struct sequence *sequence, bool one_way)
 	return flows;
 }
 
-static void measure(const struct sequence *sequence, struct traces_info *info, uint32_t hash_mask)
+static void measure(const struct sequence *sequence, struct traces_info *info, uint32_t hash_mask,
+	uint64_t flows_max)
 {
 	struct traces_locality locality;
-	assert_int_equal(traces_locality_init(&locality, sequence->idle_timeout_ns), 0);
+	struct traces_info_options options;
+	traces_info_options_defaults(&options);
+	options.idle_timeout_ns = sequence->idle_timeout_ns;
+	options.flows_max = flows_max;
+	assert_int_equal(traces_locality_init(&locality, &options), 0);
 	for (size_t i = 0; i < sequence->count; i++) {
 		if (sequence->flow[i] == NO_FLOW) {
-			traces_locality_add_other(&locality, sequence->time_ns[i]);
+			assert_int_equal(
+				traces_locality_add_other(&locality, sequence->time_ns[i]), 0);
 			continue;
 		}
 		struct base_flow_key key = { .protocol = 6, .family = 4 };
@@ -147,30 +154,86 @@ static void measure(const struct sequence *sequence, struct traces_info *info, u
 		assert_int_equal(traces_locality_add(&locality, sequence->time_ns[i], &key, hash,
 					 sequence->reversed[i]),
 			0);
+		assert_true(flows_max == 0 || locality.table.given <= flows_max);
 	}
 	memset(info, 0, sizeof(*info));
 	traces_locality_finish(&locality, info);
 	traces_locality_destroy(&locality);
 }
 
-static void check(const struct sequence *sequence, uint64_t seed, uint32_t hash_mask)
+/* What the model says about a sequence. */
+struct truth {
+	uint64_t runs, flows, flows_unidirectional, insertions, peak_live;
+	double slf[2 * TRACES_WINDOWS];
+};
+
+static void truth_find(struct truth *truth, const struct sequence *sequence)
 {
-	struct traces_info info;
-	measure(sequence, &info, hash_mask);
-	uint64_t insertions, peak_live, runs = model_runs(sequence);
-	model_concurrency(sequence, &insertions, &peak_live);
-	bool same = info.flow_runs == runs && info.insertions == insertions &&
-		    info.peak_live == peak_live && info.flows == model_flows(sequence, false) &&
-		    info.flows_unidirectional == model_flows(sequence, true);
+	truth->runs = model_runs(sequence);
+	truth->flows = model_flows(sequence, false);
+	truth->flows_unidirectional = model_flows(sequence, true);
+	model_concurrency(sequence, &truth->insertions, &truth->peak_live);
+	for (int i = 0; i < 2 * TRACES_WINDOWS; i++)
+		truth->slf[i] = (double)sequence->count / (double)model_groups(sequence, i);
+}
+
+static double slf_of(const struct traces_info *info, int i)
+{
+	return i < TRACES_WINDOWS ? info->slf_window_packets[i]
+				  : info->slf_window_time[i - TRACES_WINDOWS];
+}
+
+static enum traces_exactness slf_exactness(const struct traces_info *info, int i)
+{
+	return i < TRACES_WINDOWS ? info->slf_window_packets_exactness[i]
+				  : info->slf_window_time_exactness[i - TRACES_WINDOWS];
+}
+
+static bool near(double a, double b)
+{
+	return a > b - 1e-9 && a < b + 1e-9;
+}
+
+static bool exact(const struct traces_info *info)
+{
+	bool all = info->flows_exactness == TRACES_EXACT && info->flows_standard_error == 0 &&
+		   info->peak_live_exactness == TRACES_EXACT &&
+		   info->insertions_exactness == TRACES_EXACT && info->early_evictions == 0;
+	for (int i = 0; i < 2 * TRACES_WINDOWS; i++)
+		all = all && slf_exactness(info, i) == TRACES_EXACT;
+	return all;
+}
+
+/* So few are counted all but exactly by a sketch. */
+static bool counted(uint64_t found, uint64_t true_count, enum traces_exactness exactness)
+{
+	double error = (double)found / (double)true_count - 1;
+	return exactness == TRACES_EXACT ? found == true_count : error < 0.02 && error > -0.02;
+}
+
+/* Everything as the model has it, or within what is said about it. */
+static bool agrees(const struct traces_info *info, const struct truth *truth)
+{
+	bool live_exact = info->peak_live_exactness == TRACES_EXACT;
+	bool same = info->flow_runs == truth->runs &&
+		    counted(info->flows, truth->flows, info->flows_exactness) &&
+		    counted(info->flows_unidirectional, truth->flows_unidirectional,
+			    info->flows_exactness);
+	same = same && live_exact == (info->insertions_exactness == TRACES_EXACT) &&
+	       live_exact == (info->early_evictions == 0);
+	if (live_exact)
+		same = same && info->insertions == truth->insertions &&
+		       info->peak_live == truth->peak_live;
+	same = same && info->insertions >= truth->insertions &&
+	       info->insertions - info->early_evictions <= truth->insertions &&
+	       info->peak_live <= truth->peak_live;
 	for (int i = 0; i < 2 * TRACES_WINDOWS; i++) {
-		double slf = i < TRACES_WINDOWS ? info.slf_window_packets[i]
-						: info.slf_window_time[i - TRACES_WINDOWS];
-		double model = (double)sequence->count / (double)model_groups(sequence, i);
-		same = same && slf > model - 1e-9 && slf < model + 1e-9;
-		same = same && slf >= info.slf; /* grouping never adds runs */
+		double slf = slf_of(info, i);
+		same = same && slf >= info->slf && slf < truth->slf[i] + 1e-9;
+		if (slf_exactness(info, i) == TRACES_EXACT)
+			same = same && near(slf, truth->slf[i]);
 	}
-	if (!same)
-		fail_msg("seed %llu differs from the model", (unsigned long long)seed);
+	return same;
 }
 
 static void locality_agrees_with_the_model(void **state)
@@ -179,16 +242,54 @@ static void locality_agrees_with_the_model(void **state)
 	static struct sequence sequence;
 	for (uint64_t seed = 1; seed <= 40; seed++) {
 		struct base_rng rng;
+		struct truth truth;
+		struct traces_info info;
 		base_rng_seed(&rng, seed);
 		sequence_make(&sequence, &rng);
-		check(&sequence, seed, seed % 4 == 0 ? 7 : UINT32_MAX);
+		truth_find(&truth, &sequence);
+		uint32_t mask = seed % 4 == 0 ? 7 : UINT32_MAX;
+		measure(&sequence, &info, mask, 0);
+		if (!exact(&info) || !agrees(&info, &truth))
+			fail_msg("seed %llu differs from the model", (unsigned long long)seed);
+		measure(&sequence, &info, mask, truth.flows);
+		if (!exact(&info) || !agrees(&info, &truth))
+			fail_msg("seed %llu: a table for all flows", (unsigned long long)seed);
 	}
+}
+
+static void a_table_too_small_says_what_it_does_not_know(void **state)
+{
+	(void)state;
+	static struct sequence sequence;
+	unsigned int exact_live = 0, exact_slf = 0, bounds = 0;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct base_rng rng;
+		struct truth truth;
+		base_rng_seed(&rng, seed);
+		sequence_make(&sequence, &rng);
+		truth_find(&truth, &sequence);
+		for (uint64_t flows_max = 1; flows_max < truth.flows;
+			flows_max += 1 + flows_max / 2) {
+			struct traces_info info;
+			measure(&sequence, &info, UINT32_MAX, flows_max);
+			bool live_exact = info.peak_live_exactness == TRACES_EXACT;
+			exact_live += live_exact;
+			exact_slf += slf_exactness(&info, 0) == TRACES_EXACT;
+			bounds += !live_exact && slf_exactness(&info, 2) == TRACES_AT_LEAST;
+			if (info.flows_exactness != TRACES_ESTIMATED || !agrees(&info, &truth))
+				fail_msg("seed %llu, %llu flows kept", (unsigned long long)seed,
+					(unsigned long long)flows_max);
+		}
+	}
+	/* All of it was tried. */
+	assert_true(exact_live >= 5 && exact_slf >= 5 && bounds >= 5);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(locality_agrees_with_the_model),
+		cmocka_unit_test(a_table_too_small_says_what_it_does_not_know),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

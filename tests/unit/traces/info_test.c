@@ -54,7 +54,8 @@ static struct traces_info compute(
 static void an_empty_trace_has_zeros_everywhere(void **state)
 {
 	(void)state;
-	struct traces_info info = compute(trace_new(), NULL), zeros = { 0 };
+	struct traces_info info = compute(trace_new(), NULL);
+	struct traces_info zeros = { .flows_max = TRACES_INFO_FLOWS_MAX };
 	assert_memory_equal(&info, &zeros, sizeof(info));
 }
 
