@@ -34,6 +34,7 @@ struct chain {
 	const struct conntrack *tracker;
 	uint64_t digest;
 	bool translates;
+	bool filters; /* not every connection need be tracked */
 	bool no_runs;
 	struct chain_slot slots[CHAIN_FUNCTIONS_MAX];
 };
@@ -134,6 +135,22 @@ static int add_function(
 	return 0;
 }
 
+/* Nobody but balancers that do without most choices looks at connections. */
+static bool filters(const struct chain_config *config)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < config->functions_count; i++) {
+		const struct chain_function_config *function = &config->functions[i];
+		bool hashing = function->kind == CHAIN_LB &&
+			       (function->lb.policy == CHAIN_LB_JET ||
+				       function->lb.policy == CHAIN_LB_STATELESS);
+		if (!hashing && function->kind != CHAIN_ROUTER)
+			return false;
+		any |= hashing;
+	}
+	return any;
+}
+
 int chain_create(struct chain **out, const struct chain_config *config, char *message)
 {
 	message[0] = '\0';
@@ -154,6 +171,7 @@ int chain_create(struct chain **out, const struct chain_config *config, char *me
 			return rc;
 		}
 	}
+	chain->filters = filters(config);
 	*out = chain;
 	return 0;
 }
@@ -237,6 +255,22 @@ void chain_translate_burst(
 	}
 	if (rewritten)
 		base_burst_mark_runs(burst, chain->no_runs);
+}
+
+bool chain_filters_connections(const struct chain *chain)
+{
+	return chain->filters;
+}
+
+bool chain_admit(void *context, const struct base_packet *packet)
+{
+	struct chain *chain = context;
+	for (uint32_t i = 0; i < chain->functions_count; i++) {
+		const struct chain_slot *slot = &chain->slots[i];
+		if (slot->ops->admit != NULL && slot->ops->admit(slot->function, packet))
+			return true;
+	}
+	return false;
 }
 
 uint32_t chain_functions_count(const struct chain *chain)

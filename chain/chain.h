@@ -91,7 +91,6 @@ struct chain_backend {
 	uint8_t address[16];
 	uint8_t family;  /* 4 or 6 */
 	uint32_t weight; /* share of new connections, default 1; 0: takes none */
-	bool standby;    /* not there until a change adds it */
 };
 
 enum chain_lb_policy {
@@ -124,7 +123,9 @@ struct chain_lb_config {
 	uint32_t table_size;                  /* prime > 100 * backends_count; default 65537 */
 	enum chain_lb_policy policy;
 	uint64_t seed;
-	const struct chain_lb_change *changes; /* by time; at most CHAIN_LB_CHANGES_MAX */
+	/* By time, at most CHAIN_LB_CHANGES_MAX. A backend whose first change adds it is not there
+	 * before. */
+	const struct chain_lb_change *changes;
 	uint32_t changes_count;
 };
 
@@ -187,6 +188,12 @@ void chain_on_remove(void *chain, uint32_t conn, void *user); /* conntrack_confi
  * key and hash, so that both directions meet in one connection. No-op without nat. */
 void chain_translate_burst(
 	struct chain *chain, struct base_burst *burst, struct base_parser *parser);
+/* Whether the tracker may leave connections out, as only the policies jet and stateless do without
+ * (every function of the chain is a router or such a balancer): then conntrack_config.admit =
+ * chain_admit, admit_context = chain. For traffic of one direction only: a reply without a
+ * connection would be taken for a client's. */
+bool chain_filters_connections(const struct chain *chain);
+bool chain_admit(void *chain, const struct base_packet *packet);
 /* Which of `workers` owns the translation of a packet to a NAT address; -ENOENT when the packet is
  * not addressed to one. Pure: steering uses it. */
 int chain_nat_worker(const struct chain_nat_config *config, const struct base_packet *packet,

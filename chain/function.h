@@ -37,6 +37,8 @@ struct chain_function_ops {
 
 	/* The connection goes away: give back what it holds. NULL when nothing is held. */
 	void (*on_remove)(void *function, uint32_t conn, void *user);
+	/* Whether it needs a connection for a packet without one; NULL: always. */
+	bool (*admit)(void *function, const struct base_packet *packet);
 	/* Before tracking; NULL for all but nat. True when the packet was rewritten, with its key,
 	 * hash and BASE_PACKET_REVERSED made anew; the chain then finds the runs again. May set
 	 * drop_reason (and only that): the chain books it as this function's drop. */

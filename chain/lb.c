@@ -393,6 +393,19 @@ static uint64_t lb_digest(const void *function, const struct conntrack_conn *con
 		lb->backends.targets[flow->choice - CHOICE_FIRST].identity);
 }
 
+/* What the table says of a packet without a connection suffices, unless a backend to come would
+ * take it. */
+static bool lb_admit(void *function, const struct base_packet *packet)
+{
+	struct lb *lb = function;
+	if (!is_hashing(lb))
+		return true;
+	return lb->backends.policy == CHAIN_LB_JET &&
+	       lb_backends_must_keep(&lb->backends,
+		       lb_backends_epoch(&lb->backends, packet->time_ns), is_ip6(packet),
+		       hash_of(lb, packet));
+}
+
 static void lb_on_remove(void *function, uint32_t conn, void *user)
 {
 	struct lb *lb = function;
@@ -410,6 +423,7 @@ const struct chain_function_ops chain_lb_ops = {
 	.process = lb_process,
 	.process_scalar = lb_process_scalar,
 	.on_remove = lb_on_remove,
+	.admit = lb_admit,
 	.counters = lb_counters,
 	.digest = lb_digest,
 };

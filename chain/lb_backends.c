@@ -127,12 +127,22 @@ static int apply_change(const struct lb_backends *backends, const struct chain_l
 	return -EINVAL;
 }
 
+/* A backend whose first change adds it was not there before. */
+static bool comes_later(const struct chain_backend *backend, const struct chain_lb_config *config)
+{
+	for (uint32_t i = 0; i < config->changes_count; i++) {
+		if (strncmp(backend->name, config->changes[i].backend, CHAIN_NAME_SIZE) == 0)
+			return config->changes[i].action == CHAIN_LB_ADD;
+	}
+	return false;
+}
+
 /* Statuses of every epoch; changes at one time make one. */
 static int plan(struct lb_backends *backends, const struct chain_lb_config *config, char *message)
 {
 	struct lb_epoch *epoch = &backends->epochs[0];
 	for (uint32_t i = 0; i < backends->count; i++)
-		epoch->status[i] = backends->list[i].standby ? LB_ABSENT : LB_PRESENT;
+		epoch->status[i] = comes_later(&backends->list[i], config) ? LB_ABSENT : LB_PRESENT;
 	epoch->until_ns = UINT64_MAX;
 	backends->epochs_count = 1;
 	for (uint32_t i = 0; i < config->changes_count; i++) {

@@ -104,6 +104,11 @@ struct conntrack_config {
 	bool no_runs;  /* every packet of a run is looked up */
 	bool no_bulk;  /* packets one by one through all phases */
 
+	/* Whether a packet without a connection may open one; NULL: all may. What is not admitted
+	 * passes untracked, counted. Pure, or results depend on the order of lookups. */
+	bool (*admit)(void *context, const struct base_packet *packet);
+	void *admit_context;
+
 	/* A connection is about to be removed; user is its chain memory. Must not call back. What
 	 * a packet of a burst removes is reported when the next call on the tracker begins, so
 	 * that indices and chain memory stay valid while the burst passes through the chain. */
@@ -115,6 +120,7 @@ struct conntrack_stats {
 	uint64_t inserted, live, expired, closed, evicted, purged;
 	uint64_t peak_live;
 	uint64_t insert_failures; /* table full or half-open cap, any policy */
+	uint64_t not_admitted;    /* packets that might have opened a connection; config.admit */
 	uint64_t lookups;         /* table probes made */
 	uint64_t lookups_saved;   /* packets that shared a probe (run or burst) */
 	uint64_t hits, misses;    /* packets with and without a connection when they came */

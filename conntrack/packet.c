@@ -37,6 +37,15 @@ static uint8_t stateless_state(const struct base_packet *packet)
 	}
 }
 
+static bool is_admitted(struct conntrack *tracker, const struct base_packet *packet)
+{
+	if (BASE_LIKELY(tracker->config.admit == NULL) ||
+		tracker->config.admit(tracker->config.admit_context, packet))
+		return true;
+	tracker->stats.not_admitted++;
+	return false;
+}
+
 uint32_t conntrack_packet_open(struct conntrack_context *context, struct base_packet *packet)
 {
 	struct conntrack *tracker = context->tracker;
@@ -65,6 +74,10 @@ uint32_t conntrack_packet_open(struct conntrack_context *context, struct base_pa
 		opening.state = stateless_state(packet);
 	}
 
+	if (!is_admitted(tracker, packet)) {
+		untracked(context, packet, 0);
+		return BASE_CONN_NONE;
+	}
 	enum base_drop_reason reason = BASE_DROP_NONE;
 	uint32_t conn = conntrack_open(tracker, &opening, &reason);
 	if (BASE_UNLIKELY(conn == BASE_CONN_NONE)) {

@@ -44,6 +44,43 @@ enum pipeline_exit command_check_output(struct command *command, const char *con
 	return PIPELINE_EXIT_OK;
 }
 
+/* The word of a command's name that is asked for; its length, 0: none. */
+static size_t word_of(const char *name, const char *first, const char **word)
+{
+	size_t length = strcspn(name, " ");
+	*word = name;
+	if (first == NULL)
+		return length;
+	if (name[length] == '\0' || strlen(first) != length || strncmp(name, first, length) != 0)
+		return 0;
+	*word = name + length + 1;
+	return strlen(*word);
+}
+
+void command_words(const char *first, const char *more, char *text, size_t text_size)
+{
+	const char *words[OPTIONS_COMMANDS_COUNT];
+	size_t lengths[OPTIONS_COMMANDS_COUNT], count = 0, used = 0;
+	for (enum options_command i = 0; i < OPTIONS_COMMANDS_COUNT; i++) {
+		size_t length = word_of(options_command_name(i), first, &words[count]);
+		bool again = count > 0 && lengths[count - 1] == length &&
+			     strncmp(words[count - 1], words[count], length) == 0;
+		if (length > 0 && !again)
+			lengths[count++] = length;
+	}
+	text[0] = '\0';
+	for (size_t i = 0; i < count && used < text_size; i++) {
+		bool last = i + 1 == count && more == NULL;
+		used += (size_t)snprintf(text + used, text_size - used, "%s%.*s",
+			i == 0 ? ""
+			: last ? " or "
+			       : ", ",
+			(int)lengths[i], words[i]);
+	}
+	if (more != NULL && used < text_size)
+		snprintf(text + used, text_size - used, ", %s", more);
+}
+
 FILE *command_table_stream(struct command *command, const struct options *options)
 {
 	if (options->quiet)

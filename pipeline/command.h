@@ -24,6 +24,7 @@ enum pipeline_exit command_compare(struct command *command, struct options *opti
 enum pipeline_exit command_trace_info(struct command *command, struct options *options);
 enum pipeline_exit command_trace_gen(struct command *command, struct options *options);
 enum pipeline_exit command_trace_convert(struct command *command, struct options *options);
+enum pipeline_exit command_bench_lb(struct command *command, struct options *options);
 /* Becomes the report script; returns only when that fails. */
 enum pipeline_exit command_report(struct command *command, struct options *options);
 
@@ -43,6 +44,11 @@ enum pipeline_exit command_json_write(
 /* Refuse an output that is one of the inputs: writing would replace it. where: for the message. */
 enum pipeline_exit command_check_output(struct command *command, const char *const *inputs,
 	size_t inputs_count, const char *where, const char *output);
+
+/* What may stand next on a command line, for messages: first words of all commands (first NULL), or
+ * second words of those that begin with `first`, then `more` (a list, may be NULL):
+ * "info, gen or convert". */
+void command_words(const char *first, const char *more, char *text, size_t text_size);
 
 /* Where tables go: out, or err when the document goes to out; NULL when quiet. */
 FILE *command_table_stream(struct command *command, const struct options *options);

@@ -23,6 +23,8 @@ static const struct topic topics[OPTIONS_COMMANDS_COUNT] = {
 		"Make a capture with a chosen number of flows, order and run length." },
 	[OPTIONS_TRACE_CONVERT] = { "trace convert [OPTIONS] FROM TO",
 		"Write a capture in another format: pcap, pcapng, IPSummaryDump, 5-tuples." },
+	[OPTIONS_BENCH_LB] = { "bench lb [OPTIONS]",
+		"Compare load-balancer policies while backends come and go, with a judge." },
 	[OPTIONS_REPORT] = { "report -o FILE.html FILE.json...",
 		"Draw results documents as one HTML page." },
 };
@@ -102,10 +104,16 @@ enum pipeline_exit command_help(struct command *command, const char *topic)
 			return PIPELINE_EXIT_OK;
 		}
 	}
-	return command_error(command, PIPELINE_EXIT_USAGE,
-		"help: got '%.64s', expected replay, compare, trace info, trace gen, "
-		"trace convert or report",
-		topic);
+	char expected[512] = "";
+	size_t used = 0;
+	for (enum options_command i = 0; i < OPTIONS_COMMANDS_COUNT; i++)
+		used += (size_t)snprintf(expected + used, sizeof(expected) - used, "%s%s",
+			i == 0                            ? ""
+			: i + 1 == OPTIONS_COMMANDS_COUNT ? " or "
+							  : ", ",
+			options_command_name(i));
+	return command_error(
+		command, PIPELINE_EXIT_USAGE, "help: got '%.64s', expected %s", topic, expected);
 }
 
 enum pipeline_exit command_version(struct command *command)

@@ -55,6 +55,7 @@ static command_fn *const commands[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_TRACE_INFO] = command_trace_info,
 	[OPTIONS_TRACE_GEN] = command_trace_gen,
 	[OPTIONS_TRACE_CONVERT] = command_trace_convert,
+	[OPTIONS_BENCH_LB] = command_bench_lb,
 	[OPTIONS_REPORT] = command_report,
 };
 
@@ -110,25 +111,28 @@ static enum pipeline_exit help(struct command *command, int argc, char *const *a
 static enum pipeline_exit dispatch(struct command *command, int argc, char *const *argv)
 {
 	enum options_command which;
+	char expected[256];
 	int words = find_command(argc, argv, &which);
 	if (words > 0)
 		return execute(command, which, argc - words, argv + words);
+	command_words(NULL, argc == 0 ? NULL : "help or version", expected, sizeof(expected));
 	if (argc == 0)
 		return command_error(command, PIPELINE_EXIT_USAGE,
-			"got no command, expected replay, compare, trace or report; see sheaf "
-			"help");
+			"got no command, expected %s; see sheaf help", expected);
 	if (strcmp(argv[0], "help") == 0)
 		return help(command, argc - 1, argv + 1);
 	if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)
 		return command_help(command, NULL);
 	if (strcmp(argv[0], "version") == 0 || strcmp(argv[0], "--version") == 0)
 		return command_version(command);
-	if (strcmp(argv[0], "trace") == 0)
+	char second[256];
+	command_words(argv[0], NULL, second, sizeof(second));
+	if (second[0] != '\0')
 		return command_error(command, PIPELINE_EXIT_USAGE,
-			"trace: got '%.64s', expected info, gen or convert",
-			argc > 1 ? argv[1] : "");
-	return command_error(command, PIPELINE_EXIT_USAGE,
-		"got '%.64s', expected replay, compare, trace, report, help or version", argv[0]);
+			"%.64s: got '%.64s', expected %s", argv[0], argc > 1 ? argv[1] : "",
+			second);
+	return command_error(
+		command, PIPELINE_EXIT_USAGE, "got '%.64s', expected %s", argv[0], expected);
 }
 
 int main(int argc, char **argv)

@@ -34,6 +34,7 @@ static const char *const command_names[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_TRACE_INFO] = "trace info",
 	[OPTIONS_TRACE_GEN] = "trace gen",
 	[OPTIONS_TRACE_CONVERT] = "trace convert",
+	[OPTIONS_BENCH_LB] = "bench lb",
 	[OPTIONS_REPORT] = "report",
 };
 
@@ -77,6 +78,7 @@ int options_create(struct options **out, enum options_command command)
 		options->config.repeats = OPTIONS_COMPARE_REPEATS;
 	traces_info_options_defaults(&options->info);
 	traces_synth_options_defaults(&options->synth);
+	bench_lb_options_defaults(&options->bench_lb);
 	*out = options;
 	return 0;
 }

@@ -21,6 +21,7 @@
  */
 #pragma once
 
+#include "pipeline/bench_lb.h"
 #include "pipeline/pipeline.h"
 
 enum options_command {
@@ -29,6 +30,7 @@ enum options_command {
 	OPTIONS_TRACE_INFO,
 	OPTIONS_TRACE_GEN,
 	OPTIONS_TRACE_CONVERT,
+	OPTIONS_BENCH_LB,
 	OPTIONS_REPORT,
 	OPTIONS_COMMANDS_COUNT
 };
@@ -79,6 +81,8 @@ struct options {
 	uint64_t rate_bits_per_s; /* trace gen: instead of packets per second; 0: not given */
 	bool nanoseconds;         /* trace gen, convert: precision of a pcap file */
 	struct options_convert convert;
+
+	struct bench_lb_options bench_lb;
 
 	const char *output; /* report */
 	const char *json;   /* path, "-" for standard output, NULL: none */

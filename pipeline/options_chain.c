@@ -2,6 +2,7 @@
 /* Options of the service chain: functions in order, each with items of its own. */
 #include "pipeline/options_private.h"
 
+#include "pipeline/lb_schedule.h"
 #include "pipeline/units.h"
 
 #include <arpa/inet.h>
@@ -54,6 +55,8 @@ static const struct options_row lb_items[] = {
 	{ "policy", "POLICY", "maglev|round-robin|least-connections|jet|stateless",
 		OPTIONS_KIND_CHOICE, .offset = LB(policy),
 		.choices = "maglev|round-robin|least-connections|jet|stateless" },
+	{ "schedule", "FILE", "YAML: when backends come, drain and go", OPTIONS_KIND_CUSTOM,
+		.parse = options_parse_lb_schedule },
 	{ "seed", "N", "of the generator and the table", OPTIONS_KIND_COUNT64, .offset = LB(seed),
 		.high = INT64_MAX },
 };
@@ -192,6 +195,19 @@ int options_parse_backends(struct options *options, void *target, const char *te
 		return options_refuse(message, text, "backends or backend, not both");
 	lb->backends_count = (uint32_t)count;
 	return 0;
+}
+
+int options_parse_lb_schedule(
+	struct options *options, void *target, const char *text, char *message)
+{
+	struct chain_lb_config *lb = &((struct chain_function_config *)target)->lb;
+	struct chain_lb_change *changes =
+		options_keep(options, CHAIN_LB_CHANGES_MAX * sizeof(*changes));
+	if (changes == NULL)
+		return options_refuse_memory(message);
+	lb->changes = changes;
+	int error = lb_schedule_read(text, changes, &lb->changes_count, message);
+	return error == -ENOMEM ? error : error != 0 ? -EINVAL : 0;
 }
 
 /* "[NAME@]ADDRESS[*WEIGHT]" apart; IPv6 addresses stand in brackets on the command line, where

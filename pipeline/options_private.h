@@ -11,6 +11,8 @@
 
 /* options_table_trace.c */
 const struct options_row *options_trace_rows(size_t *count);
+/* options_table_bench.c */
+const struct options_row *options_bench_rows(size_t *count);
 
 /* Zeroed, freed with the options; NULL when out of memory. */
 void *options_keep(struct options *options, size_t size);
@@ -49,6 +51,8 @@ int options_parse_backend(struct options *options, void *target, const char *tex
 int options_parse_backends(struct options *options, void *target, const char *text, char *message);
 int options_parse_bulk(struct options *options, void *target, const char *text, char *message);
 int options_parse_bypass(struct options *options, void *target, const char *text, char *message);
+int options_parse_lb_schedule(
+	struct options *options, void *target, const char *text, char *message);
 int options_parse_nat_address(
 	struct options *options, void *target, const char *text, char *message);
 int options_parse_nat_ports(struct options *options, void *target, const char *text, char *message);

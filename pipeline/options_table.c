@@ -4,6 +4,7 @@
 #include "pipeline/options_private.h"
 
 #define RUNS        (OPTIONS_OF(OPTIONS_REPLAY) | OPTIONS_OF(OPTIONS_COMPARE))
+#define BENCHES     OPTIONS_OF(OPTIONS_BENCH_LB)
 #define EVERY       ((1u << OPTIONS_COMMANDS_COUNT) - 1)
 #define REFRAMER(f) offsetof(struct reframer_config, f)
 #define TIMEOUT(s)  ((s) * sizeof(uint64_t))
@@ -167,23 +168,27 @@ static const struct options_row common_rows[] = {
 	{ "output", "FILE", "the page to write", OPTIONS_KIND_TEXT, .letter = 'o',
 		.commands = OPTIONS_OF(OPTIONS_REPORT), .offset = OPTIONS_FIELD(output) },
 	{ "json", "FILE", "write the results document; - is standard output", OPTIONS_KIND_TEXT,
-		.commands = RUNS | OPTIONS_OF(OPTIONS_TRACE_INFO), .offset = OPTIONS_FIELD(json) },
+		.commands = RUNS | BENCHES | OPTIONS_OF(OPTIONS_TRACE_INFO),
+		.offset = OPTIONS_FIELD(json) },
 	{ "quiet", NULL, "print no table and no progress", OPTIONS_KIND_SWITCH, .letter = 'q',
-		.commands = RUNS | OPTIONS_OF(OPTIONS_TRACE_INFO), .offset = OPTIONS_FIELD(quiet) },
+		.commands = RUNS | BENCHES | OPTIONS_OF(OPTIONS_TRACE_INFO),
+		.offset = OPTIONS_FIELD(quiet) },
 	{ "help", NULL, "show this help", OPTIONS_KIND_SWITCH, .letter = 'h', .commands = EVERY,
 		.offset = OPTIONS_FIELD(help) },
 };
 
 const struct options_row *options_row_at(size_t index)
 {
-	size_t trace_count;
+	size_t trace_count, bench_count;
 	const struct options_row *trace_rows = options_trace_rows(&trace_count);
+	const struct options_row *bench_rows = options_bench_rows(&bench_count);
 	const struct {
 		const struct options_row *rows;
 		size_t count;
 	} parts[] = {
 		{ run_rows, BASE_ARRAY_COUNT(run_rows) },
 		{ trace_rows, trace_count },
+		{ bench_rows, bench_count },
 		{ common_rows, BASE_ARRAY_COUNT(common_rows) },
 	};
 	for (size_t i = 0; i < BASE_ARRAY_COUNT(parts); i++) {

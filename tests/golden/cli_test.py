@@ -19,7 +19,8 @@ import unittest
 
 SHEAF, CASES, MANUAL, CONFIGURATION = (pathlib.Path(path).resolve() for path in sys.argv[1:5])
 TIMEOUT_S = 120
-COMMANDS = ("replay", "compare", "trace info", "trace gen", "trace convert", "report")
+COMMANDS = ("replay", "compare", "trace info", "trace gen", "trace convert", "bench lb",
+            "report")
 ROUND_ROBIN = "O02_32_flows_round_robin.pcap"
 
 
@@ -192,6 +193,42 @@ class Command(unittest.TestCase):
             # DPDK says first that its memory file is limited too.
             self.assertRegex(done.stderr, r"(?m)^sheaf: .*out\.pcap: File too large\n\Z")
             self.assertEqual([entry.name for entry in self.folder.iterdir()], ["made.pcap"])
+
+    def test_balancers_are_judged_while_backends_come_and_go(self):
+        line = ("bench", "lb", "--flows", 3000, "--packets", 20000, "--repeat", 1, "--flood", 2,
+                "--conns", 8192)
+        one, two = self.document(*line), self.document(*line)
+        rows = {row["policy"]: row for row in one["policies"]}
+        for policy, row in rows.items():
+            for case in ("calm", "flood"):
+                with self.subTest(policy=policy, case=case):
+                    self.assertEqual(row[case]["connections"], 3000)
+                    self.assertEqual(row[case]["dropped_packets"], 0)
+                    self.assertGreater(row[case]["cycles_per_packet"], 0)
+                    other = {each["policy"]: each for each in two["policies"]}[policy][case]
+                    self.assertEqual({k: v for k, v in row[case].items() if "cycles" not in k},
+                                     {k: v for k, v in other.items() if "cycles" not in k})
+        for policy in ("maglev", "round-robin", "least-connections"):
+            self.assertEqual(rows[policy]["calm"]["moved_packets"], 0)
+            # A flood of twice the packets moves nobody whose connection is known.
+            self.assertEqual(rows[policy]["flood"]["broken_connections"], 0)
+            self.assertGreater(rows[policy]["calm"]["orphaned_connections"], 0)
+            self.assertEqual(rows[policy]["calm"]["inserted"], 3000)
+        stateless, jet = rows["stateless"]["calm"], rows["jet"]["calm"]
+        self.assertEqual((stateless["inserted"], stateless["state_bytes"]), (0, 0))
+        self.assertGreater(stateless["moved_packets"], jet["moved_packets"])
+        self.assertTrue(0 < jet["inserted"] < 1000)
+
+    def test_a_schedule_moves_backends_in_a_replay(self):
+        schedule = self.folder / "changes.yaml"
+        schedule.write_text("- {at: 2ms, action: remove, backend: ip4_0001}\n")
+        path = self.generated(flows=64, packets=5000)
+        for workers in (1, 2):
+            chain = self.document("replay", path, "--workers", workers, "--chain",
+                                  f"lb:backends=2:schedule={schedule}")["chain"]
+            counters = chain[0]["counters"]
+            self.assertGreater(counters["orphaned_connections"], 10)
+            self.assertEqual(counters["connections"], 64 + counters["orphaned_connections"])
 
     def test_many_workers_start_together(self):
         document = self.document("replay", self.case, "--chain", "stats", "--workers", 32,

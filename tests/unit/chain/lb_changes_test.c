@@ -25,7 +25,7 @@ static bool scalar_of(void **state)
 	return *state != NULL;
 }
 
-/* Backends 10.9.0.1 ... named b1 ..., the last one on standby. */
+/* Backends 10.9.0.1 ... named b1 ... */
 static void prepare(struct fixture *f, enum chain_lb_policy policy)
 {
 	struct chain_function_config config;
@@ -42,7 +42,6 @@ static void prepare(struct fixture *f, enum chain_lb_policy policy)
 		f->backends[i].family = 4;
 		f->backends[i].weight = 1;
 	}
-	f->backends[BACKENDS - 1].standby = true;
 	f->time_ns = SECOND;
 }
 
@@ -213,6 +212,7 @@ static void a_packet_finds_the_backends_of_its_own_time(void **state)
 		{ 2 * SECOND, CHAIN_LB_REMOVE, "b1" },
 		{ 2 * SECOND, CHAIN_LB_REMOVE, "b2" },
 		{ 2 * SECOND, CHAIN_LB_REMOVE, "b3" },
+		{ 2 * SECOND, CHAIN_LB_REMOVE, "b5" },
 		{ 3 * SECOND, CHAIN_LB_ADD, "b1" },
 	};
 	struct fixture f;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "pipeline/bench_clock.h"
+
+#include "base/cycles.h"
+
+#include <time.h>
+
+double bench_clock_tsc_hz(void)
+{
+	const struct timespec pause = { .tv_nsec = 20000000 };
+	struct timespec before, after;
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	uint64_t start = base_cycles();
+	nanosleep(&pause, NULL);
+	uint64_t cycles = base_cycles() - start;
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	double seconds = (double)(after.tv_sec - before.tv_sec) +
+			 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+	return (double)cycles / seconds;
+}

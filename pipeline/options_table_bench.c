@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Part of the table of options: the rows of the bench commands. */
+#include "pipeline/options_private.h"
+
+static const struct options_row bench_rows[] = {
+	{ "policies", "LIST", "to compare, by name; all unless given", OPTIONS_KIND_SET,
+		.commands = OPTIONS_OF(OPTIONS_BENCH_LB),
+		.offset = OPTIONS_FIELD(bench_lb.policies),
+		.choices = "maglev|round-robin|least-connections|jet|stateless" },
+	{ "trace", "FILE", "a capture's packets from clients; made traffic unless given",
+		OPTIONS_KIND_TEXT, .commands = OPTIONS_OF(OPTIONS_BENCH_LB),
+		.offset = OPTIONS_FIELD(bench_lb.trace) },
+	{ "schedule", "FILE", "YAML: when backends come, drain and go", OPTIONS_KIND_TEXT,
+		.commands = OPTIONS_OF(OPTIONS_BENCH_LB),
+		.offset = OPTIONS_FIELD(bench_lb.schedule) },
+	{ "backends", "N", "generated backends of each family", OPTIONS_KIND_COUNT32,
+		.commands = OPTIONS_OF(OPTIONS_BENCH_LB),
+		.offset = OPTIONS_FIELD(bench_lb.backends), .low = 1, .high = 512 },
+	{ "flows", "N", "connections of made traffic", OPTIONS_KIND_COUNT64,
+		.commands = OPTIONS_OF(OPTIONS_BENCH_LB), .offset = OPTIONS_FIELD(bench_lb.flows),
+		.low = 1, .high = 1 << 24 },
+	{ "packets", "N", "packets of made traffic, at least three per connection",
+		OPTIONS_KIND_COUNT64, .commands = OPTIONS_OF(OPTIONS_BENCH_LB),
+		.offset = OPTIONS_FIELD(bench_lb.packets), .low = 1, .high = 1 << 28 },
+	{ "duration", "T", "of made traffic", OPTIONS_KIND_TIME,
+		.commands = OPTIONS_OF(OPTIONS_BENCH_LB),
+		.offset = OPTIONS_FIELD(bench_lb.duration_ns), .low = 1000000,
+		.high = OPTIONS_YEAR_NS },
+	{ "flood", "X", "again with X SYNs of nobody per packet", OPTIONS_KIND_FACTOR,
+		.commands = OPTIONS_OF(OPTIONS_BENCH_LB), .offset = OPTIONS_FIELD(bench_lb.flood),
+		.high = 100 },
+	{ "conns", "N", "connections that the tracker can keep", OPTIONS_KIND_COUNT32,
+		.commands = OPTIONS_OF(OPTIONS_BENCH_LB), .offset = OPTIONS_FIELD(bench_lb.conns),
+		.low = 1, .high = 1 << 28 },
+	{ "burst", "N", "packets that are worked on together", OPTIONS_KIND_COUNT32,
+		.commands = OPTIONS_OF(OPTIONS_BENCH_LB), .offset = OPTIONS_FIELD(bench_lb.burst),
+		.low = 1, .high = BASE_BURST_MAX },
+	{ "repeat", "N", "timed passes; cost is the median", OPTIONS_KIND_COUNT32,
+		.commands = OPTIONS_OF(OPTIONS_BENCH_LB), .offset = OPTIONS_FIELD(bench_lb.repeats),
+		.low = 1, .high = BENCH_LB_REPEATS_MAX },
+	{ "seed", "N", "of traffic, flood and tables", OPTIONS_KIND_COUNT64,
+		.commands = OPTIONS_OF(OPTIONS_BENCH_LB), .offset = OPTIONS_FIELD(bench_lb.seed),
+		.low = 0, .high = INT64_MAX },
+};
+
+const struct options_row *options_bench_rows(size_t *count)
+{
+	*count = BASE_ARRAY_COUNT(bench_rows);
+	return bench_rows;
+}
