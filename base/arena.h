@@ -7,7 +7,8 @@
  * (MAP_HUGETLB, then transparent huge pages, then plain pages), and a plain one for sanitizer
  * builds (so that the sanitizer sees each allocation's bounds).
  *
- * Memory is zeroed. Allocation happens at start only; one thread at a time per arena.
+ * Memory is zeroed. Allocation happens at start only, but for what grows while it is used
+ * (base_arena_map); one thread at a time per arena.
  */
 #pragma once
 
@@ -34,5 +35,12 @@ void *base_arena_alloc(struct base_arena *arena, size_t size, size_t align);
 
 /* NULL is fine. size must be what was asked for. */
 void base_arena_free(struct base_arena *arena, void *memory, size_t size);
+
+/* Memory of its own that is zeroed when it is first touched (whoever does so pays for the page) and
+ * goes back to the system at once when it is unmapped. Aligned to a page. NULL as above. */
+void *base_arena_map(struct base_arena *arena, size_t size);
+
+/* NULL is fine. size must be what was asked for. */
+void base_arena_unmap(struct base_arena *arena, void *memory, size_t size);
 
 void base_arena_stats(const struct base_arena *arena, struct base_arena_stats *stats);

@@ -75,6 +75,16 @@ void base_arena_free(struct base_arena *arena, void *memory, size_t size)
 	free(block);
 }
 
+void *base_arena_map(struct base_arena *arena, size_t size)
+{
+	return base_arena_alloc(arena, size, 4096);
+}
+
+void base_arena_unmap(struct base_arena *arena, void *memory, size_t size)
+{
+	base_arena_free(arena, memory, size);
+}
+
 void base_arena_stats(const struct base_arena *arena, struct base_arena_stats *stats)
 {
 	*stats = arena->stats;

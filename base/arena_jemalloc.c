@@ -20,6 +20,7 @@ struct mapping {
 	struct mapping *next;
 	void *memory;
 	size_t size;
+	bool huge; /* on explicit huge pages */
 };
 
 struct base_arena {
@@ -49,44 +50,53 @@ static void *map_aligned(size_t size, size_t align)
 	if (align - skip != 0)
 		(void)munmap(memory + skip + size, align - skip);
 	memory += skip;
-	/* Touch it now: page faults must not fall on the packet path. */
 	(void)madvise(memory, size, MADV_HUGEPAGE);
-	(void)madvise(memory, size, MADV_POPULATE_WRITE);
 	return memory;
 }
 
-static bool remember(struct base_arena *arena, void *memory, size_t size)
+static bool remember(struct base_arena *arena, void *memory, size_t size, bool huge)
 {
 	struct mapping *mapping = malloc(sizeof(*mapping));
 	if (mapping == NULL)
 		return false;
-	*mapping = (struct mapping){ arena->mappings, memory, size };
+	*mapping = (struct mapping){ arena->mappings, memory, size, huge };
 	arena->mappings = mapping;
 	arena->stats.mapped_bytes += size;
+	arena->stats.huge_bytes += huge ? size : 0;
 	return true;
+}
+
+/* Memory for whole pages, on explicit huge pages if there are any. touch: page faults must not fall
+ * on whoever uses it first. */
+static void *map_pages(struct base_arena *arena, size_t size, size_t alignment, bool touch)
+{
+	void *memory = NULL;
+	bool huge = arena->try_huge && alignment <= HUGE_PAGE && size % HUGE_PAGE == 0;
+	if (huge)
+		memory = map(size, MAP_HUGETLB | (touch ? MAP_POPULATE : 0));
+	if (memory == NULL) {
+		huge = false;
+		memory = map_aligned(size, alignment);
+		if (memory != NULL && touch)
+			(void)madvise(memory, size, MADV_POPULATE_WRITE);
+	}
+	if (memory == NULL || remember(arena, memory, size, huge))
+		return memory;
+	(void)munmap(memory, size);
+	return NULL;
 }
 
 static void *extent_alloc(extent_hooks_t *hooks, void *address, size_t size, size_t alignment,
 	bool *zero, bool *commit, unsigned int)
 {
 	struct base_arena *arena = (struct base_arena *)hooks;
-	void *memory = NULL;
 	if (address != NULL) /* a place is asked for: never needed */
 		return NULL;
 	/* Whole huge pages, whatever jemalloc asks: what is beyond `size` stays unused. */
 	size_t full = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-	if (arena->try_huge && alignment <= HUGE_PAGE)
-		memory = map(full, MAP_HUGETLB | MAP_POPULATE);
-	if (memory != NULL)
-		arena->stats.huge_bytes += full;
-	else
-		memory = map_aligned(full, alignment < HUGE_PAGE ? HUGE_PAGE : alignment);
+	void *memory = map_pages(arena, full, alignment < HUGE_PAGE ? HUGE_PAGE : alignment, true);
 	if (memory == NULL)
 		return NULL;
-	if (!remember(arena, memory, full)) {
-		(void)munmap(memory, full);
-		return NULL;
-	}
 	*zero = true;
 	*commit = true;
 	return memory;
@@ -169,6 +179,42 @@ void base_arena_free(struct base_arena *arena, void *memory, size_t size)
 		return;
 	arena->stats.allocated_bytes -= sallocx(memory, 0);
 	dallocx(memory, MALLOCX_ARENA(arena->index) | MALLOCX_TCACHE_NONE);
+}
+
+/* Whole huge pages once it is worth one. */
+static size_t pages_size(size_t size)
+{
+	size_t page = size < HUGE_PAGE ? 4096 : HUGE_PAGE;
+	return (size + page - 1) / page * page;
+}
+
+void *base_arena_map(struct base_arena *arena, size_t size)
+{
+	if (size == 0 || size > SIZE_MAX / 2)
+		return NULL;
+	size_t full = pages_size(size);
+	void *memory = map_pages(arena, full, full < HUGE_PAGE ? 4096 : HUGE_PAGE, false);
+	if (memory != NULL)
+		arena->stats.allocated_bytes += full;
+	return memory;
+}
+
+void base_arena_unmap(struct base_arena *arena, void *memory, size_t size)
+{
+	if (memory == NULL)
+		return;
+	struct mapping **link = &arena->mappings;
+	while (*link != NULL && (*link)->memory != memory)
+		link = &(*link)->next;
+	if (*link == NULL)
+		abort(); /* not ours: a bug of the caller */
+	struct mapping *mapping = *link;
+	*link = mapping->next;
+	arena->stats.allocated_bytes -= pages_size(size);
+	arena->stats.mapped_bytes -= mapping->size;
+	arena->stats.huge_bytes -= mapping->huge ? mapping->size : 0;
+	(void)munmap(mapping->memory, mapping->size);
+	free(mapping);
 }
 
 void base_arena_stats(const struct base_arena *arena, struct base_arena_stats *stats)

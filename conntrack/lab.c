@@ -19,6 +19,7 @@ static struct conntrack_table_config table_config(const struct conntrack *tracke
 		.salt = tracker->config.salt,
 		.keys = (const uint8_t *)&tracker->entries->key,
 		.key_stride = sizeof(struct conntrack_entry),
+		.hashes = tracker->hashes,
 		.no_prefetch = tracker->config.no_prefetch,
 		.arena = tracker->config.arena,
 	};

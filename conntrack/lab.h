@@ -37,6 +37,9 @@ struct conntrack_table_config {
 	/* Key of index i: a struct base_flow_key at keys + i * key_stride, valid while inserted. */
 	const uint8_t *keys;
 	size_t key_stride;
+	/* The packet's hash of index i, which conntrack_lab_mix makes `mixed` of, valid while
+	 * inserted (not yet during insert). For tables that place pairs anew. */
+	const uint32_t *hashes;
 	bool no_prefetch;
 	struct base_arena *arena; /* outlives the table */
 };
@@ -54,8 +57,8 @@ struct conntrack_table_ops {
 	 * writes no memory that is shared. count <= BASE_BURST_MAX. */
 	void (*find_burst)(const void *table, const uint64_t *mixed,
 		const struct base_flow_key *const *keys, unsigned int count, uint32_t *conns);
-	/* The key must not be there yet. -ENOSPC when there is no place for it; constant time then
-	 * too. */
+	/* The key must not be there yet. -ENOSPC when entries_max are in or there is no place for
+	 * it; in constant time then too. */
 	int (*insert)(void *table, uint64_t mixed, uint32_t conn);
 	/* The pair must be there. */
 	void (*remove)(void *table, uint64_t mixed, uint32_t conn);

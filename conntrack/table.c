@@ -3,52 +3,79 @@
 
 #include <errno.h>
 
-#define LINE_NONE UINT32_MAX
+/* Line 0 of the overflow lines is never used, so that zeroed memory is an empty table. */
+#define LINE_NONE 0
 
-int conntrack_table_init(struct conntrack_table *table, uint32_t entries_max, uint64_t salt,
-	struct base_arena *arena)
+void conntrack_table_shape(
+	struct conntrack_table *table, uint32_t entries_max, double load, uint64_t salt)
 {
-	uint64_t wanted = ((uint64_t)entries_max * 10 + 63) / 64;
+	double buckets = (double)entries_max / (load * CONNTRACK_TABLE_LINE_PAIRS);
 	unsigned int bits = 1;
-	while ((UINT64_C(1) << bits) < wanted)
+	while (bits < 31 && (double)(UINT64_C(1) << bits) < buckets)
 		bits++;
-
-	struct conntrack_table made = {
+	*table = (struct conntrack_table){
 		.salt = salt,
 		.shift = 64 - bits,
 		.buckets_count = 1u << bits,
-		.overflow_count = entries_max / CONNTRACK_TABLE_LINE_PAIRS + 1,
-		.arena = arena,
+		.overflow_count = entries_max / CONNTRACK_TABLE_LINE_PAIRS + 2,
+		.overflow_fresh = LINE_NONE + 1,
 	};
-	made.buckets = base_arena_alloc(
-		arena, made.buckets_count * sizeof(*made.buckets), BASE_CACHE_LINE);
-	made.overflow = base_arena_alloc(
-		arena, made.overflow_count * sizeof(*made.overflow), BASE_CACHE_LINE);
+}
+
+int conntrack_table_init(struct conntrack_table *table, uint32_t entries_max, double load,
+	uint64_t salt, struct base_arena *arena)
+{
+	struct conntrack_table made;
+	conntrack_table_shape(&made, entries_max, load, salt);
+	made.arena = arena;
+	made.buckets =
+		base_arena_alloc(arena, conntrack_table_buckets_bytes(&made), BASE_CACHE_LINE);
+	made.overflow =
+		base_arena_alloc(arena, conntrack_table_overflow_bytes(&made), BASE_CACHE_LINE);
 	if (made.buckets == NULL || made.overflow == NULL) {
 		conntrack_table_release(&made);
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < made.buckets_count; i++)
-		made.buckets[i].next = LINE_NONE;
-	for (uint32_t i = 0; i < made.overflow_count; i++)
-		made.overflow[i].next = i + 1 < made.overflow_count ? i + 1 : LINE_NONE;
 	*table = made;
 	return 0;
 }
 
 void conntrack_table_release(struct conntrack_table *table)
 {
-	base_arena_free(
-		table->arena, table->buckets, table->buckets_count * sizeof(*table->buckets));
-	base_arena_free(
-		table->arena, table->overflow, table->overflow_count * sizeof(*table->overflow));
+	base_arena_free(table->arena, table->buckets, conntrack_table_buckets_bytes(table));
+	base_arena_free(table->arena, table->overflow, conntrack_table_overflow_bytes(table));
 	table->buckets = NULL;
 	table->overflow = NULL;
 }
 
+size_t conntrack_table_buckets_bytes(const struct conntrack_table *table)
+{
+	return table->buckets_count * sizeof(*table->buckets);
+}
+
+size_t conntrack_table_overflow_bytes(const struct conntrack_table *table)
+{
+	return table->overflow_count * sizeof(*table->overflow);
+}
+
 uint64_t conntrack_table_bytes(const struct conntrack_table *table)
 {
-	return ((uint64_t)table->buckets_count + table->overflow_count) * sizeof(*table->buckets);
+	return conntrack_table_buckets_bytes(table) + conntrack_table_overflow_bytes(table);
+}
+
+/* Used ones first: the others have not been touched yet. */
+static uint32_t overflow_take(struct conntrack_table *table)
+{
+	uint32_t line = table->overflow_free;
+	if (line != LINE_NONE) {
+		table->overflow_free = table->overflow[line].next;
+	} else {
+		line = table->overflow_fresh++;
+		/* Eight pairs per line in use are stored, so they cannot run out. */
+		BASE_ASSERT(line < table->overflow_count);
+	}
+	table->overflow_used++;
+	return line;
 }
 
 /* Pairs in the first overflow line, the only one that may be part full; 0 without overflow. */
@@ -76,13 +103,9 @@ int conntrack_table_insert(struct conntrack_table *table, uint64_t mixed, uint32
 
 	unsigned int place = count % CONNTRACK_TABLE_LINE_PAIRS;
 	if (place == 0) {
-		/* Eight pairs per line in use are stored, so this cannot fail. */
-		uint32_t fresh = table->overflow_free;
-		BASE_ASSERT(fresh != LINE_NONE);
-		table->overflow_free = table->overflow[fresh].next;
+		uint32_t fresh = overflow_take(table);
 		table->overflow[fresh].next = bucket->next;
 		bucket->next = fresh;
-		table->overflow_used++;
 	}
 	struct conntrack_table_line *line = &table->overflow[bucket->next];
 	line->tag[place] = tag;
@@ -189,6 +212,23 @@ uint32_t conntrack_table_guess_overflow(const struct conntrack_table *table, uin
 	return BASE_CONN_NONE;
 }
 
+void conntrack_table_visit_bucket(const struct conntrack_table *table, uint32_t bucket_index,
+	void (*visit)(void *context, uint32_t bucket, uint16_t tag, uint32_t index), void *context)
+{
+	const struct conntrack_table_line *line = &table->buckets[bucket_index];
+	unsigned int rest = line->count, fill = rest, next_fill = overflow_fill(line);
+	if (fill > CONNTRACK_TABLE_LINE_PAIRS)
+		fill = CONNTRACK_TABLE_LINE_PAIRS;
+	while (rest != 0) {
+		for (unsigned int i = 0; i < fill; i++)
+			visit(context, bucket_index, line->tag[i], line->index[i]);
+		rest -= fill;
+		line = &table->overflow[line->next];
+		fill = next_fill;
+		next_fill = CONNTRACK_TABLE_LINE_PAIRS;
+	}
+}
+
 const char *conntrack_table_check_bucket(const struct conntrack_table *table, uint32_t bucket_index,
 	void (*visit)(void *context, uint32_t bucket, uint16_t tag, uint32_t index), void *context)
 {
@@ -209,7 +249,7 @@ const char *conntrack_table_check_bucket(const struct conntrack_table *table, ui
 		count -= fill;
 		if (count == 0)
 			break;
-		if (next >= table->overflow_count)
+		if (next == LINE_NONE || next >= table->overflow_count)
 			return "a bucket's overflow lines end too early";
 		line = &table->overflow[next];
 		next = line->next;

@@ -9,7 +9,8 @@
  *
  * Sizing: at most 6.4 pairs per bucket on average when entries_max are stored (load 80 %). About
  * 6 % of pairs then sit in an overflow line. Overflow lines never run out: a bucket needs 8 n + 1
- * pairs to take n of them, and there is one for each eight entries. So an insertion is refused only
+ * pairs to take n of them, and there is one for each eight entries. Zeroed memory is an empty
+ * table. So an insertion is refused only
  * when its bucket already has CONNTRACK_TABLE_LINES_MAX overflow lines (136 pairs), which bounds
  * every operation; random hashes never get there, only keys chosen to collide do, and
  * BASE_HASH_SIPHASH takes that choice away.
@@ -34,7 +35,7 @@ enum {
 struct conntrack_table_line {
 	uint16_t tag[CONNTRACK_TABLE_LINE_PAIRS]; /* 0: empty */
 	uint32_t index[CONNTRACK_TABLE_LINE_PAIRS];
-	uint32_t next;   /* first overflow line, or the next one; free overflow lines: free list */
+	uint32_t next;   /* first overflow line, or the next one, 0: none; free lines: free list */
 	uint16_t count;  /* bucket: pairs in all its lines; overflow line: unused */
 	uint16_t filter; /* bucket: bit (tag >> 12) set for each pair in overflow lines */
 	uint64_t spare;
@@ -48,16 +49,27 @@ struct conntrack_table {
 	uint32_t shift; /* bucket = mixed >> shift */
 	uint32_t buckets_count;
 	uint32_t overflow_count;
-	uint32_t overflow_free; /* head of the free list */
+	uint32_t overflow_free;  /* head of the free list, 0: empty */
+	uint32_t overflow_fresh; /* from this one on they have never been used */
 	uint32_t overflow_used;
 	struct base_arena *arena;
 };
 
-/* -ENOMEM. entries_max >= 1. */
-int conntrack_table_init(struct conntrack_table *table, uint32_t entries_max, uint64_t salt,
-	struct base_arena *arena);
+/* The load that the tracker asks for. */
+#define CONNTRACK_TABLE_LOAD 0.8
+
+/* -ENOMEM. entries_max >= 1; load: pairs per place of a first line when entries_max are in, above
+ * 0, at most 1. Never more than entries_max may be in. */
+int conntrack_table_init(struct conntrack_table *table, uint32_t entries_max, double load,
+	uint64_t salt, struct base_arena *arena);
 void conntrack_table_release(struct conntrack_table *table);
 uint64_t conntrack_table_bytes(const struct conntrack_table *table);
+
+/* Sizes only: zeroed memory for buckets and overflow is the caller's to set and to free. */
+void conntrack_table_shape(
+	struct conntrack_table *table, uint32_t entries_max, double load, uint64_t salt);
+size_t conntrack_table_buckets_bytes(const struct conntrack_table *table);
+size_t conntrack_table_overflow_bytes(const struct conntrack_table *table);
 
 /* -ENOSPC when the bucket is at its bound. The pair must not be there yet. */
 int conntrack_table_insert(struct conntrack_table *table, uint64_t mixed, uint32_t index);
@@ -72,8 +84,11 @@ uint32_t conntrack_table_find_overflow(const struct conntrack_table *table, uint
 /* First index in the overflow lines whose tag matches, to prefetch its entry. */
 uint32_t conntrack_table_guess_overflow(const struct conntrack_table *table, uint64_t mixed);
 
-/* Walk bucket `bucket`: hand every index to visit, check compactness and filter. NULL or what is
- * wrong. */
+/* Hand every pair of a bucket to visit. */
+void conntrack_table_visit_bucket(const struct conntrack_table *table, uint32_t bucket,
+	void (*visit)(void *context, uint32_t bucket, uint16_t tag, uint32_t index), void *context);
+
+/* The same, and check compactness and filter. NULL or what is wrong. */
 const char *conntrack_table_check_bucket(const struct conntrack_table *table, uint32_t bucket,
 	void (*visit)(void *context, uint32_t bucket, uint16_t tag, uint32_t index), void *context);
 

@@ -44,8 +44,8 @@ static int allocate(struct conntrack *tracker)
 	bool lab = config->table != NULL || config->deletion != NULL;
 	int error = 0;
 	if (!lab)
-		error = conntrack_table_init(
-			&tracker->table, config->entries_max, config->salt, config->arena);
+		error = conntrack_table_init(&tracker->table, config->entries_max,
+			CONNTRACK_TABLE_LOAD, config->salt, config->arena);
 	if (error == 0 && !lab)
 		error = conntrack_expiry_init(
 			&tracker->expiry, tracker->slots_count, config->tick_ns, config->arena);

@@ -4,29 +4,25 @@
 #include "conntrack/tables/tables.h"
 
 #include <errno.h>
-#include <string.h>
 
 struct bucket_table {
 	struct conntrack_table table;
 	struct conntrack_table_config config;
+	uint32_t count; /* pairs in it */
 };
 
 static int bucket_create(void **out, const struct conntrack_table_config *config)
 {
+	if (config->load > 1 || config->key_stride != sizeof(struct conntrack_entry))
+		return -EINVAL;
 	struct bucket_table *bucket =
 		base_arena_alloc(config->arena, sizeof(*bucket), BASE_CACHE_LINE);
 	if (bucket == NULL)
 		return -ENOMEM;
-	memset(bucket, 0, sizeof(*bucket));
 	bucket->config = *config;
-	/* Sized for its own load of 80 %; another one is had by asking for other sizes. */
-	double scale = config->load > 0 ? 0.8 / config->load : 1.0;
-	double entries = (double)config->entries_max * scale;
-	uint32_t sized = entries < 1 ? 1 : (uint32_t)entries;
-	int error =
-		config->load > 1.0 || entries > UINT32_MAX / 2
-			? -EINVAL
-			: conntrack_table_init(&bucket->table, sized, config->salt, config->arena);
+	int error = conntrack_table_init(&bucket->table, config->entries_max,
+		config->load > 0 ? config->load : CONNTRACK_TABLE_LOAD, config->salt,
+		config->arena);
 	if (error != 0) {
 		base_arena_free(config->arena, bucket, sizeof(*bucket));
 		return error;
@@ -35,54 +31,75 @@ static int bucket_create(void **out, const struct conntrack_table_config *config
 	return 0;
 }
 
-static void bucket_destroy(void *table)
+static void bucket_destroy(void *opaque)
 {
-	struct bucket_table *bucket = table;
+	struct bucket_table *bucket = opaque;
 	conntrack_table_release(&bucket->table);
 	base_arena_free(bucket->config.arena, bucket, sizeof(*bucket));
 }
 
-static uint64_t bucket_bytes(const void *table)
+static uint64_t bucket_bytes(const void *opaque)
 {
-	const struct bucket_table *bucket = table;
+	const struct bucket_table *bucket = opaque;
 	return sizeof(*bucket) + conntrack_table_bytes(&bucket->table);
 }
 
-/* What a lookup of the whole line says before any key is compared. */
-static uint32_t first_match(const struct conntrack_table *table, uint64_t mixed)
+static const void *bucket_line(const void *opaque, uint64_t mixed)
 {
-	const struct conntrack_table_line *line = conntrack_table_bucket(table, mixed);
-	unsigned int mask = conntrack_table_match(line, conntrack_table_tag(mixed));
-	return mask != 0 ? line->index[__builtin_ctz(mask)] : BASE_CONN_NONE;
+	const struct bucket_table *bucket = opaque;
+	return conntrack_table_bucket(&bucket->table, mixed);
+}
+
+static uint32_t bucket_guess(const void *opaque, uint64_t mixed, const void **further)
+{
+	const struct bucket_table *bucket = opaque;
+	const struct conntrack_table_line *line = conntrack_table_bucket(&bucket->table, mixed);
+	uint16_t tag = conntrack_table_tag(mixed);
+	unsigned int mask = conntrack_table_match(line, tag);
+	if (BASE_LIKELY(mask != 0))
+		return line->index[__builtin_ctz(mask)];
+	if (conntrack_table_may_overflow(line, tag))
+		*further = &bucket->table.overflow[line->next];
+	return BASE_CONN_NONE;
+}
+
+static uint32_t bucket_guess_further(const void *opaque, uint64_t mixed)
+{
+	const struct bucket_table *bucket = opaque;
+	return conntrack_table_guess_overflow(&bucket->table, mixed);
+}
+
+static uint32_t bucket_find(const void *opaque, uint64_t mixed, const struct base_flow_key *key)
+{
+	const struct bucket_table *bucket = opaque;
+	return conntrack_table_find(&bucket->table, mixed, key,
+		(const struct conntrack_entry *)(const void *)bucket->config.keys);
 }
 
 static void bucket_find_burst(const void *opaque, const uint64_t *mixed,
 	const struct base_flow_key *const *keys, unsigned int count, uint32_t *conns)
 {
+	static const struct conntrack_tables_steps steps = { bucket_line, bucket_guess,
+		bucket_guess_further, bucket_find };
 	const struct bucket_table *bucket = opaque;
-	const struct conntrack_table *table = &bucket->table;
-	const struct conntrack_entry *entries =
-		(const struct conntrack_entry *)(const void *)bucket->config.keys;
-	bool prefetch = !bucket->config.no_prefetch && count > 1;
-	for (unsigned int i = 0; prefetch && i < count; i++)
-		BASE_PREFETCH(conntrack_table_bucket(table, mixed[i]));
-	for (unsigned int i = 0; prefetch && i < count; i++) {
-		uint32_t guess = first_match(table, mixed[i]);
-		if (guess != BASE_CONN_NONE)
-			BASE_PREFETCH_W(&entries[guess]);
-	}
-	for (unsigned int i = 0; i < count; i++)
-		conns[i] = conntrack_table_find(table, mixed[i], keys[i], entries);
+	conntrack_tables_find_burst(opaque, &bucket->config, &steps, mixed, keys, count, conns);
 }
 
-static int bucket_insert(void *table, uint64_t mixed, uint32_t conn)
+static int bucket_insert(void *opaque, uint64_t mixed, uint32_t conn)
 {
-	return conntrack_table_insert(&((struct bucket_table *)table)->table, mixed, conn);
+	struct bucket_table *bucket = opaque;
+	if (bucket->count == bucket->config.entries_max)
+		return -ENOSPC;
+	int error = conntrack_table_insert(&bucket->table, mixed, conn);
+	bucket->count += error == 0;
+	return error;
 }
 
-static void bucket_remove(void *table, uint64_t mixed, uint32_t conn)
+static void bucket_remove(void *opaque, uint64_t mixed, uint32_t conn)
 {
-	conntrack_table_remove(&((struct bucket_table *)table)->table, mixed, conn);
+	struct bucket_table *bucket = opaque;
+	conntrack_table_remove(&bucket->table, mixed, conn);
+	bucket->count--;
 }
 
 static unsigned int bucket_neighbours(
@@ -101,25 +118,29 @@ static unsigned int bucket_neighbours(
 struct visitor {
 	void (*visit)(void *context, uint32_t conn);
 	void *context;
+	uint32_t count;
 };
 
 static void visit_pair(void *context, uint32_t bucket, uint16_t tag, uint32_t conn)
 {
-	const struct visitor *visitor = context;
+	struct visitor *visitor = context;
 	(void)bucket;
 	(void)tag;
+	visitor->count++;
 	if (visitor->visit != NULL)
 		visitor->visit(visitor->context, conn);
 }
 
 static const char *bucket_check(
-	const void *table, void (*visit)(void *context, uint32_t conn), void *context)
+	const void *opaque, void (*visit)(void *context, uint32_t conn), void *context)
 {
-	const struct bucket_table *bucket = table;
-	struct visitor visitor = { visit, context };
+	const struct bucket_table *bucket = opaque;
+	struct visitor visitor = { .visit = visit, .context = context };
 	const char *wrong = NULL;
 	for (uint32_t i = 0; wrong == NULL && i < bucket->table.buckets_count; i++)
 		wrong = conntrack_table_check_bucket(&bucket->table, i, visit_pair, &visitor);
+	if (wrong == NULL && visitor.count != bucket->count)
+		wrong = "the pairs of all buckets are not as many as were counted";
 	return wrong;
 }
 

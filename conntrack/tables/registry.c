@@ -5,6 +5,12 @@
 
 static const struct conntrack_table_ops *const tables[] = {
 	&conntrack_table_bucket_ops,
+	&conntrack_table_cuckoo_ops,
+	&conntrack_table_robin_hood_ops,
+	&conntrack_table_hopscotch_ops,
+	&conntrack_table_chaining_ops,
+	&conntrack_table_dlht_ops,
+	&conntrack_table_growing_ops,
 };
 
 const struct conntrack_table_ops *conntrack_table_at(size_t index)

@@ -71,12 +71,44 @@ static void allocations_do_not_overlap(void **)
 	base_arena_destroy(arena); /* frees them all */
 }
 
+static void mapped_memory_is_zeroed_and_goes_back_at_once(void **)
+{
+	static const size_t sizes[] = { 1, 5000, 2 << 20, (2 << 20) + 1, 9 << 20 };
+	for (int try_huge = 0; try_huge < 2; try_huge++) {
+		struct base_arena *arena;
+		struct base_arena_stats before, stats;
+		uint8_t *memory[BASE_ARRAY_COUNT(sizes)];
+		assert_int_equal(base_arena_create(&arena, try_huge), 0);
+		assert_non_null(base_arena_alloc(arena, 100, 64));
+		base_arena_stats(arena, &before);
+		for (size_t i = 0; i < BASE_ARRAY_COUNT(sizes); i++) {
+			memory[i] = base_arena_map(arena, sizes[i]);
+			assert_non_null(memory[i]);
+			assert_int_equal((uintptr_t)memory[i] % 4096, 0);
+			base_arena_stats(arena, &stats);
+			assert_true(stats.mapped_bytes >= before.mapped_bytes + sizes[i]);
+		}
+		for (size_t i = 0; i < BASE_ARRAY_COUNT(sizes); i++) {
+			assert_true(all_zero(memory[i], sizes[i]));
+			memset(memory[i], 0xaa, sizes[i]);
+			base_arena_unmap(arena, memory[i], sizes[i]);
+		}
+		base_arena_unmap(arena, NULL, 1);
+		base_arena_stats(arena, &stats);
+		assert_memory_equal(&stats, &before, sizeof(stats));
+		assert_non_null(base_arena_map(arena, 3 << 20)); /* destroy takes it */
+		base_arena_destroy(arena);
+	}
+}
+
 static void nothing_is_given_for_impossible_sizes(void **)
 {
 	struct base_arena *arena;
 	assert_int_equal(base_arena_create(&arena, false), 0);
 	assert_null(base_arena_alloc(arena, 0, 64));
 	assert_null(base_arena_alloc(arena, SIZE_MAX / 4, 64));
+	assert_null(base_arena_map(arena, 0));
+	assert_null(base_arena_map(arena, SIZE_MAX / 4));
 	base_arena_free(arena, NULL, 0);
 	base_arena_destroy(arena);
 	base_arena_destroy(NULL);
@@ -105,6 +137,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_zeroed_aligned_and_reusable),
 		cmocka_unit_test(allocations_do_not_overlap),
+		cmocka_unit_test(mapped_memory_is_zeroed_and_goes_back_at_once),
 		cmocka_unit_test(nothing_is_given_for_impossible_sizes),
 		cmocka_unit_test(arenas_come_and_go_without_end),
 	};

@@ -22,7 +22,9 @@ struct fixture {
 static void setup(struct fixture *fixture, uint32_t entries_max)
 {
 	assert_int_equal(base_arena_create(&fixture->arena, false), 0);
-	assert_int_equal(conntrack_table_init(&fixture->table, entries_max, 77, fixture->arena), 0);
+	assert_int_equal(conntrack_table_init(&fixture->table, entries_max, CONNTRACK_TABLE_LOAD,
+				 77, fixture->arena),
+		0);
 	fixture->count = entries_max;
 	fixture->entries =
 		base_arena_alloc(fixture->arena, entries_max * sizeof(*fixture->entries), 64);
