@@ -102,7 +102,7 @@ void command_trace_tell_changes(
 			report->field_strange);
 }
 
-static const char *output_name(const char *path)
+const char *command_trace_output_name(const char *path)
 {
 	return strcmp(path, "-") == 0 ? "standard output" : path;
 }
@@ -118,7 +118,7 @@ static enum pipeline_exit refuse_write(struct command *command, struct traces_pa
 		return command_error(command, PIPELINE_EXIT_INPUT, "%s",
 			message[0] != '\0' ? message : strerror(-error));
 	}
-	return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", output_name(path),
+	return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", command_trace_output_name(path),
 		message[0] != '\0' ? message : strerror(-error));
 }
 
@@ -127,12 +127,12 @@ static void tell_losses(
 {
 	if (losses->time_rounded != 0)
 		command_error(command, PIPELINE_EXIT_OK,
-			"%s: %" PRIu64 " timestamps cut to microseconds", output_name(path),
-			losses->time_rounded);
+			"%s: %" PRIu64 " timestamps cut to microseconds",
+			command_trace_output_name(path), losses->time_rounded);
 	if (losses->left_out != 0)
 		command_error(command, PIPELINE_EXIT_OK,
 			"%s: %" PRIu64 " packets without an IPv4 header left out",
-			output_name(path), losses->left_out);
+			command_trace_output_name(path), losses->left_out);
 }
 
 enum pipeline_exit command_trace_write_as(struct command *command, struct traces_packets *packets,

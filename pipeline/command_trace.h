@@ -38,6 +38,9 @@ enum pipeline_exit command_trace_write(struct command *command, struct traces_pa
 enum pipeline_exit command_trace_write_as(struct command *command, struct traces_packets *packets,
 	const char *path, const struct traces_writer_options *options);
 
+/* For messages. */
+const char *command_trace_output_name(const char *path);
+
 /* ---- command_trace_convert.c: from and to other formats ---- */
 
 void command_convert_load_options(

@@ -79,6 +79,7 @@ int options_create(struct options **out, enum options_command command)
 	traces_info_options_defaults(&options->info);
 	traces_synth_options_defaults(&options->synth);
 	bench_lb_options_defaults(&options->bench_lb);
+	traces_relink_options_defaults(&options->convert.relink, BASE_LINK_ETHERNET);
 	*out = options;
 	return 0;
 }

@@ -52,6 +52,9 @@ enum options_to {
 	OPTIONS_TO_TUPLES
 };
 
+/* The link type of an output. */
+enum options_link { OPTIONS_LINK_KEEP, OPTIONS_LINK_ETHERNET, OPTIONS_LINK_RAW };
+
 /* trace convert */
 struct options_convert {
 	enum traces_input from;
@@ -62,6 +65,9 @@ struct options_convert {
 	/* for inputs without times or lengths; zeros: their defaults */
 	uint64_t start_ns, packets_per_s;
 	uint32_t ip_bytes;
+	enum options_link link;
+	struct traces_relink_options relink;
+	struct traces_repair_options repair;
 };
 
 /* What a command was asked to do. Strings live as long as the options. */

@@ -142,6 +142,34 @@ int options_parse_sink(struct options *options, void *target, const char *text, 
 	return config->sink_port == NULL ? options_refuse_memory(message) : 0;
 }
 
+static int parse_mac(uint8_t mac[6], const char *text, char *message)
+{
+	unsigned int bytes[6];
+	int used = 0;
+	int count = sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &bytes[0], &bytes[1], &bytes[2],
+		&bytes[3], &bytes[4], &bytes[5], &used);
+	if (count != 6 || text[used] != '\0' || strpbrk(text, " +-xX") != NULL)
+		return options_refuse(
+			message, text, "an Ethernet address, such as 02:00:00:00:00:01");
+	for (int i = 0; i < 6; i++)
+		mac[i] = (uint8_t)bytes[i];
+	return 0;
+}
+
+int options_parse_source_mac(struct options *options, void *target, const char *text, char *message)
+{
+	(void)target;
+	options->convert.relink.keep_source = false;
+	return parse_mac(options->convert.relink.source, text, message);
+}
+
+int options_parse_destination_mac(
+	struct options *options, void *target, const char *text, char *message)
+{
+	(void)target;
+	return parse_mac(options->convert.relink.destination, text, message);
+}
+
 int options_parse_fields(struct options *options, void *target, const char *text, char *message)
 {
 	char refused[TRACES_MESSAGE_SIZE];

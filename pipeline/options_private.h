@@ -56,6 +56,10 @@ int options_parse_lb_schedule(
 int options_parse_nat_address(
 	struct options *options, void *target, const char *text, char *message);
 int options_parse_nat_ports(struct options *options, void *target, const char *text, char *message);
+int options_parse_destination_mac(
+	struct options *options, void *target, const char *text, char *message);
+int options_parse_source_mac(
+	struct options *options, void *target, const char *text, char *message);
 int options_parse_fields(struct options *options, void *target, const char *text, char *message);
 int options_parse_order(struct options *options, void *target, const char *text, char *message);
 int options_parse_reframer(struct options *options, void *target, const char *text, char *message);

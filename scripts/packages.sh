@@ -5,7 +5,8 @@
 packages_build=(gcc pkg-config meson ninja-build git libdpdk-dev libpcap-dev zlib1g-dev
 	libzstd-dev libjansson-dev libcyaml-dev libyaml-dev libjemalloc-dev)
 packages_report=(python3 python3-matplotlib python3-jinja2)
-packages_test=(libcmocka-dev clang clang-format llvm libclang-rt-14-dev valgrind iproute2)
+packages_test=(libcmocka-dev clang clang-format llvm libclang-rt-14-dev valgrind iproute2
+	tcpdump tshark)
 
 # Those of the arguments that are not installed, one a line.
 packages_missing()

@@ -181,7 +181,10 @@ static void interface_add(struct pcapng_reader *reader, const uint8_t *body, siz
 	interface_options(reader, interface, body + 8, size - 8);
 	if (finer_than_microseconds(interface->tsresol))
 		reader->loader->report->nanoseconds = true;
-	if (traces_link_from_number(interface->linktype) >= 0)
+	int link = traces_link_from_number(interface->linktype);
+	if (link >= 0)
+		reader->loader->report->links |= 1u << link;
+	if (link >= 0)
 		reader->interfaces_supported++;
 	else if (reader->interfaces_seen == reader->interfaces_supported)
 		reader->first_unsupported = interface->linktype;

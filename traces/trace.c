@@ -177,8 +177,8 @@ void traces_trace_destroy(struct traces_trace *trace)
 	free(trace);
 }
 
-int traces_trace_append(
-	struct traces_trace *trace, const struct traces_record *record, const uint8_t *frame)
+int traces_trace_extend(
+	struct traces_trace *trace, const struct traces_record *record, uint8_t **frame)
 {
 	struct traces_buffer *bytes = &trace->bytes;
 	if (bytes->capacity - bytes->used < record->cap_len) {
@@ -193,10 +193,19 @@ int traces_trace_append(
 	int error = traces_trace_push(trace, &placed);
 	if (error)
 		return error;
-	if (record->cap_len > 0)
-		memcpy(bytes->data + bytes->used, frame, record->cap_len);
+	*frame = bytes->data + bytes->used;
 	bytes->used += record->cap_len;
 	return 0;
+}
+
+int traces_trace_append(
+	struct traces_trace *trace, const struct traces_record *record, const uint8_t *frame)
+{
+	uint8_t *place;
+	int error = traces_trace_extend(trace, record, &place);
+	if (error == 0 && record->cap_len > 0)
+		memcpy(place, frame, record->cap_len);
+	return error;
 }
 
 void traces_trace_trim(struct traces_trace *trace)

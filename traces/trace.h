@@ -55,6 +55,11 @@ static inline int traces_trace_push(struct traces_trace *trace, const struct tra
 	return 0;
 }
 
+/* Append a record with room for its cap_len bytes, not written yet, at *frame; valid until the next
+ * call. -ENOMEM. */
+int traces_trace_extend(
+	struct traces_trace *trace, const struct traces_record *record, uint8_t **frame);
+
 void traces_trace_trim(struct traces_trace *trace);
 
 /*

@@ -25,6 +25,7 @@
 #pragma once
 
 #include "base/packet.h"
+#include "traces/convert.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -105,6 +106,7 @@ struct traces_load_report {
 	uint64_t packets_folded;   /* IPSummaryDump: what `count` says beyond one */
 	uint64_t damages_count;
 	struct traces_damage damages[TRACES_DAMAGES_MAX];
+	uint32_t links;                    /* pcapng: bit per enum base_link that was described */
 	bool nanoseconds;                  /* any input finer than a microsecond */
 	char skipped_link_name[32];        /* the first that was skipped */
 	char field_strange[32];            /* the first column that nobody knows */
