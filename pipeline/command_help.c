@@ -20,7 +20,7 @@ static const struct topic topics[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_TRACE_INFO] = { "trace info [OPTIONS] FILE...",
 		"Tell what is in captures: sizes, flows, protocols, locality." },
 	[OPTIONS_TRACE_GEN] = { "trace gen [OPTIONS] FILE",
-		"Make a capture with a chosen number of flows, order and run length." },
+		"Make a capture: traffic as measured on real links, or flows in a chosen order." },
 	[OPTIONS_TRACE_CONVERT] = { "trace convert [OPTIONS] FROM TO",
 		"Write a capture in another format: pcap, pcapng, IPSummaryDump, 5-tuples." },
 	[OPTIONS_BENCH_LB] = { "bench lb [OPTIONS]",

@@ -15,8 +15,15 @@ struct kept {
 	max_align_t memory[];
 };
 
+/* A row that was set. */
+struct given {
+	struct given *next;
+	const struct options_row *row;
+};
+
 struct options_store {
 	struct kept *kept;
+	struct given *given;
 	const char **files;
 	size_t files_capacity;
 };
@@ -80,6 +87,8 @@ int options_create(struct options **out, enum options_command command)
 	traces_synth_options_defaults(&options->synth);
 	bench_lb_options_defaults(&options->bench_lb);
 	traces_relink_options_defaults(&options->convert.relink, BASE_LINK_ETHERNET);
+	options->synth.flows = options->synth.packets = options->synth.packets_per_s = 0;
+	traces_generate_options_defaults(&options->generate);
 	*out = options;
 	return 0;
 }
@@ -175,9 +184,22 @@ static int set_chain(struct options *options, const char *text, char *message)
 	return error;
 }
 
+bool options_given(const struct options *options, const char *name)
+{
+	for (const struct given *given = options->store->given; given != NULL; given = given->next)
+		if (strcmp(given->row->name, name) == 0)
+			return true;
+	return false;
+}
+
 int options_set(
 	struct options *options, const struct options_row *row, const char *text, char *message)
 {
+	struct given *given = options_keep(options, sizeof(*given));
+	if (given == NULL)
+		return options_refuse_memory(message);
+	*given = (struct given){ options->store->given, row };
+	options->store->given = given;
 	switch (row->kind) {
 	case OPTIONS_KIND_ITEMS:
 		return set_items(options, row, text, message);

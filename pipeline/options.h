@@ -82,10 +82,14 @@ struct options {
 	const char *config_file; /* NULL: none */
 
 	struct traces_info_options info;
-	struct traces_synth_options synth;
+	struct traces_synth_options synth; /* flows, packets, packets_per_s: 0 when not given */
+	struct traces_generate_options generate;
+	unsigned int gen_preset;  /* trace gen: 0 none, else 1 + enum traces_preset */
+	uint64_t gen_duration_ns; /* 0: not given */
 	bool synth_tcp;
 	uint64_t rate_bits_per_s; /* trace gen: instead of packets per second; 0: not given */
 	bool nanoseconds;         /* trace gen, convert: precision of a pcap file */
+	bool microseconds;        /* trace gen */
 	struct options_convert convert;
 
 	struct bench_lb_options bench_lb;
@@ -106,6 +110,7 @@ enum options_kind {
 	OPTIONS_KIND_TIME,   /* uint64_t nanoseconds */
 	OPTIONS_KIND_RATE,   /* uint64_t bits per second */
 	OPTIONS_KIND_FACTOR, /* double */
+	OPTIONS_KIND_SHARE,  /* double, 0 to 1; "0.05" or "5%" */
 	OPTIONS_KIND_TEXT,   /* const char *, not empty */
 	OPTIONS_KIND_CHOICE, /* an enum; value = index into choices */
 	OPTIONS_KIND_SET,    /* unsigned int of bits; bit i = choices[i]; "none" is the empty set */
@@ -140,6 +145,9 @@ void options_destroy(struct options *options);
  * is a file. The configuration file is read first, wherever --config stands.
  */
 int options_parse(struct options *options, int argc, char *const *argv, char *message);
+
+/* Whether the command line or the configuration file set this option. */
+bool options_given(const struct options *options, const char *name);
 
 /* ---- for config_file.c, help and tests ----------------------------------------------------- */
 

@@ -196,6 +196,11 @@ int options_value_set(struct options *options, const struct options_row *row, vo
 				"a number above 0, at most %" PRIu64 ", such as 1.5", row->high);
 		*(double *)field = factor;
 		return 0;
+	case OPTIONS_KIND_SHARE:
+		if (units_parse_share(text, &factor) != 0)
+			return options_refuse(message, text, "a share from 0 to 1, or such as 5%%");
+		*(double *)field = factor;
+		return 0;
 	case OPTIONS_KIND_TEXT:
 		return set_text(options, field, text, message);
 	case OPTIONS_KIND_CHOICE:

@@ -174,6 +174,24 @@ int units_parse_factor(const char *text, double *factor)
 	return 0;
 }
 
+int units_parse_share(const char *text, double *share)
+{
+	uint64_t digits;
+	unsigned int decimals;
+	const char *unit;
+	int error = split(text, &digits, &decimals, &unit);
+	if (error)
+		return error;
+	bool percent = strcmp(unit, "%") == 0;
+	if (*unit != '\0' && !percent)
+		return -EINVAL;
+	double value = (double)digits / pow(10, decimals) / (percent ? 100 : 1);
+	if (value > 1)
+		return -ERANGE;
+	*share = value;
+	return 0;
+}
+
 void units_format_time_ns(uint64_t time_ns, char *text, size_t text_size)
 {
 	if (time_ns == 0) {

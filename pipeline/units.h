@@ -23,6 +23,8 @@ int units_parse_rate_bits(const char *text, uint64_t *bits_per_s);
 
 /* A factor above 0: "1.5" or "1.5x". */
 int units_parse_factor(const char *text, double *factor);
+/* "0.05", "5%": 0 to 1. */
+int units_parse_share(const char *text, double *share);
 
 /* The shortest text that units_parse_time_ns reads as the same value: "64us". */
 void units_format_time_ns(uint64_t time_ns, char *text, size_t text_size);
