@@ -24,6 +24,12 @@ enum pipeline_exit command_compare(struct command *command, struct options *opti
 enum pipeline_exit command_trace_info(struct command *command, struct options *options);
 enum pipeline_exit command_trace_gen(struct command *command, struct options *options);
 enum pipeline_exit command_trace_convert(struct command *command, struct options *options);
+enum pipeline_exit command_trace_scale(struct command *command, struct options *options);
+enum pipeline_exit command_trace_slice(struct command *command, struct options *options);
+enum pipeline_exit command_trace_merge(struct command *command, struct options *options);
+enum pipeline_exit command_trace_filter(struct command *command, struct options *options);
+enum pipeline_exit command_trace_shuffle(struct command *command, struct options *options);
+enum pipeline_exit command_trace_regroup(struct command *command, struct options *options);
 enum pipeline_exit command_bench_lb(struct command *command, struct options *options);
 /* Becomes the report script; returns only when that fails. */
 enum pipeline_exit command_report(struct command *command, struct options *options);

@@ -55,6 +55,12 @@ static command_fn *const commands[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_TRACE_INFO] = command_trace_info,
 	[OPTIONS_TRACE_GEN] = command_trace_gen,
 	[OPTIONS_TRACE_CONVERT] = command_trace_convert,
+	[OPTIONS_TRACE_SCALE] = command_trace_scale,
+	[OPTIONS_TRACE_SLICE] = command_trace_slice,
+	[OPTIONS_TRACE_MERGE] = command_trace_merge,
+	[OPTIONS_TRACE_FILTER] = command_trace_filter,
+	[OPTIONS_TRACE_SHUFFLE] = command_trace_shuffle,
+	[OPTIONS_TRACE_REGROUP] = command_trace_regroup,
 	[OPTIONS_BENCH_LB] = command_bench_lb,
 	[OPTIONS_REPORT] = command_report,
 };

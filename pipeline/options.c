@@ -41,6 +41,12 @@ static const char *const command_names[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_TRACE_INFO] = "trace info",
 	[OPTIONS_TRACE_GEN] = "trace gen",
 	[OPTIONS_TRACE_CONVERT] = "trace convert",
+	[OPTIONS_TRACE_SCALE] = "trace scale",
+	[OPTIONS_TRACE_SLICE] = "trace slice",
+	[OPTIONS_TRACE_MERGE] = "trace merge",
+	[OPTIONS_TRACE_FILTER] = "trace filter",
+	[OPTIONS_TRACE_SHUFFLE] = "trace shuffle",
+	[OPTIONS_TRACE_REGROUP] = "trace regroup",
 	[OPTIONS_BENCH_LB] = "bench lb",
 	[OPTIONS_REPORT] = "report",
 };
@@ -85,6 +91,11 @@ int options_create(struct options **out, enum options_command command)
 		options->config.repeats = OPTIONS_COMPARE_REPEATS;
 	traces_info_options_defaults(&options->info);
 	traces_synth_options_defaults(&options->synth);
+	options->transform = (struct options_transform){
+		.scale = { .copies = 1, .shift_ns = 1000000, .speed = 1 },
+		.shuffle = { .seed = 1 },
+		.regroup = { .delay_ns = 64000, .held_max = 65536 },
+	};
 	bench_lb_options_defaults(&options->bench_lb);
 	traces_relink_options_defaults(&options->convert.relink, BASE_LINK_ETHERNET);
 	options->synth.flows = options->synth.packets = options->synth.packets_per_s = 0;

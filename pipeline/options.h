@@ -30,6 +30,12 @@ enum options_command {
 	OPTIONS_TRACE_INFO,
 	OPTIONS_TRACE_GEN,
 	OPTIONS_TRACE_CONVERT,
+	OPTIONS_TRACE_SCALE,
+	OPTIONS_TRACE_SLICE,
+	OPTIONS_TRACE_MERGE,
+	OPTIONS_TRACE_FILTER,
+	OPTIONS_TRACE_SHUFFLE,
+	OPTIONS_TRACE_REGROUP,
 	OPTIONS_BENCH_LB,
 	OPTIONS_REPORT,
 	OPTIONS_COMMANDS_COUNT
@@ -70,6 +76,15 @@ struct options_convert {
 	struct traces_repair_options repair;
 };
 
+/* trace scale, slice, merge, filter, shuffle, regroup */
+struct options_transform {
+	struct traces_scale_options scale;
+	struct traces_slice_options slice;
+	struct traces_shuffle_options shuffle;
+	struct traces_regroup_options regroup;
+	const char *expression; /* filter; NULL: not given */
+};
+
 /* What a command was asked to do. Strings live as long as the options. */
 struct options {
 	enum options_command command;
@@ -93,8 +108,9 @@ struct options {
 	struct options_convert convert;
 
 	struct bench_lb_options bench_lb;
+	struct options_transform transform;
 
-	const char *output; /* report */
+	const char *output; /* report, trace merge */
 	const char *json;   /* path, "-" for standard output, NULL: none */
 	bool quiet;
 

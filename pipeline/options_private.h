@@ -11,6 +11,8 @@
 
 /* options_table_trace.c */
 const struct options_row *options_trace_rows(size_t *count);
+/* options_table_transform.c */
+const struct options_row *options_transform_rows(size_t *count);
 /* options_table_bench.c */
 const struct options_row *options_bench_rows(size_t *count);
 
@@ -65,5 +67,10 @@ int options_parse_order(struct options *options, void *target, const char *text,
 int options_parse_reframer(struct options *options, void *target, const char *text, char *message);
 int options_parse_short(struct options *options, void *target, const char *text, char *message);
 int options_parse_sink(struct options *options, void *target, const char *text, char *message);
+int options_parse_slice_flow(
+	struct options *options, void *target, const char *text, char *message);
+int options_parse_slice_from(
+	struct options *options, void *target, const char *text, char *message);
+int options_parse_slice_to(struct options *options, void *target, const char *text, char *message);
 int options_parse_source(struct options *options, void *target, const char *text, char *message);
 int options_parse_zone(struct options *options, void *target, const char *text, char *message);

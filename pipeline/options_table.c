@@ -179,8 +179,9 @@ static const struct options_row common_rows[] = {
 
 const struct options_row *options_row_at(size_t index)
 {
-	size_t trace_count, bench_count;
+	size_t trace_count, transform_count, bench_count;
 	const struct options_row *trace_rows = options_trace_rows(&trace_count);
+	const struct options_row *transform_rows = options_transform_rows(&transform_count);
 	const struct options_row *bench_rows = options_bench_rows(&bench_count);
 	const struct {
 		const struct options_row *rows;
@@ -188,6 +189,7 @@ const struct options_row *options_row_at(size_t index)
 	} parts[] = {
 		{ run_rows, BASE_ARRAY_COUNT(run_rows) },
 		{ trace_rows, trace_count },
+		{ transform_rows, transform_count },
 		{ bench_rows, bench_count },
 		{ common_rows, BASE_ARRAY_COUNT(common_rows) },
 	};

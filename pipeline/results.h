@@ -25,6 +25,7 @@ struct results_origin {
 #define RESULTS_SCHEMA            "sheaf-result-1"
 #define RESULTS_COMPARISON_SCHEMA "sheaf-comparison-1"
 #define RESULTS_TRACE_SCHEMA      "sheaf-trace-info-1"
+#define RESULTS_TRANSFORM_SCHEMA  "sheaf-trace-transform-1"
 
 /* NULL when out of memory. origin may be NULL. */
 json_t *results_document(const struct pipeline_config *config, const struct pipeline_result *result,

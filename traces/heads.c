@@ -28,28 +28,19 @@ static void heap_sift_down(struct traces_heads *heads, size_t index)
 	heap[index] = moving;
 }
 
-/* To the next packet that has a place, from head->next on: 1, 0 at the end, or an error. */
+/* To the packet at head->next, wherever that is: 1, 0 at the end, or an error. */
 static int head_settle(struct traces_heads *heads, struct traces_head *head)
 {
-	for (;; head->next++) {
-		if (head->next >= head->batch.count) {
-			int error = traces_packets_pull(heads->owner, head->from, &head->batch);
-			if (error || head->batch.count == 0)
-				return error;
-			head->next = 0;
-		}
-		head->time_ns = head->batch.records[head->next].time_ns;
-		if (heads->place == NULL)
-			return 1;
-		switch (heads->place(heads->owner, head->number, &head->time_ns)) {
-		case TRACES_PLACE_TAKE:
-			return 1;
-		case TRACES_PLACE_END:
-			return 0;
-		case TRACES_PLACE_PASS_OVER:
-			break;
-		}
+	if (head->next >= head->batch.count) {
+		int error = traces_packets_pull(heads->owner, head->from, &head->batch);
+		if (error || head->batch.count == 0)
+			return error;
+		head->next = 0;
 	}
+	head->time_ns = head->batch.records[head->next].time_ns;
+	if (heads->place != NULL)
+		head->time_ns = heads->place(heads->owner, head->number, head->time_ns);
+	return 1;
 }
 
 static int start(struct traces_heads *heads)

@@ -8,8 +8,6 @@
 
 #include "traces/packets.h"
 
-enum traces_place { TRACES_PLACE_TAKE, TRACES_PLACE_PASS_OVER, TRACES_PLACE_END };
-
 struct traces_head {
 	struct traces_packets *from;
 	struct traces_batch batch; /* of it, */
@@ -20,10 +18,8 @@ struct traces_head {
 
 struct traces_heads {
 	struct traces_packets *owner; /* the stream that is made of them; gets their messages */
-	/* What becomes of a packet of stream `number`; *time_ns is its own time on entry. NULL:
-	 * all are taken as they are. END: none that follows either. */
-	enum traces_place (*place)(
-		struct traces_packets *owner, uint16_t number, uint64_t *time_ns);
+	/* Where a packet of stream `number` stands in time; NULL: where it says. */
+	uint64_t (*place)(struct traces_packets *owner, uint16_t number, uint64_t time_ns);
 	bool started;
 	size_t heap_count, streams_count;
 	struct traces_head *heap;

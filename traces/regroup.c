@@ -41,6 +41,8 @@ struct regroup {
 	bool input_ended;
 	uint64_t seq;
 	uint64_t now_ns;
+	struct base_packet packet; /* the one at input_next, once it is parsed */
+	bool parsed, is_flow;
 
 	struct traces_flow_index flows; /* of the groups */
 	struct group *groups;           /* by flow number */
@@ -158,67 +160,110 @@ static int emit(struct regroup *regroup)
 	return 0;
 }
 
-/* Hold the packet with its flow's. */
-static int hold(struct regroup *regroup, const struct base_packet *packet,
-	const struct traces_record *record)
+/* A copy of the packet in a slot of its own. */
+static int slot_fill(struct regroup *regroup, const struct traces_record *record, uint32_t *at)
 {
 	struct traces_buffer *bytes = &regroup->bytes;
 	bytes_compact(regroup);
 	int error = traces_buffer_reserve(bytes, bytes->used + record->cap_len + 1);
 	if (error)
 		return error;
-	uint32_t at = slot_take(regroup);
-	struct slot *slot = &regroup->slots[at];
+	*at = slot_take(regroup);
+	struct slot *slot = &regroup->slots[*at];
 	*slot = (struct slot){ .record = *record, .next = NONE };
 	slot->record.offset = regroup->bytes_start + bytes->used;
-	memcpy(bytes->data + bytes->used, packet->data, record->cap_len);
+	memcpy(bytes->data + bytes->used, regroup->packet.data, record->cap_len);
 	bytes->used += record->cap_len;
-	if (++regroup->held > regroup->report->peak_held)
-		regroup->report->peak_held = regroup->held;
+	regroup->held++;
+	return 0;
+}
 
-	uint32_t number = traces_flow_index_find(&regroup->flows, &packet->key, packet->hash);
-	if (number == NONE) {
-		number = traces_flow_index_add(&regroup->flows, &packet->key, packet->hash);
-		regroup->groups[number] = (struct group){
-			.arrival_ns = regroup->now_ns, .first = at, .last = at, .count = 1
-		};
-		groups_append(regroup, number);
-	} else {
+/* Behind its flow's packets, or as the first of a new group. */
+static int hold(struct regroup *regroup, const struct traces_record *record, uint32_t number)
+{
+	uint32_t at;
+	int error = slot_fill(regroup, record, &at);
+	if (error)
+		return error;
+	if (number != NONE) {
 		struct group *group = &regroup->groups[number];
 		regroup->slots[group->last].next = at;
 		group->last = at;
 		group->count++;
+		return 0;
 	}
-	if (regroup->groups[number].count == regroup->options.run_packets)
-		let_go(regroup, number, regroup->now_ns);
+	number = traces_flow_index_add(&regroup->flows, &regroup->packet.key, regroup->packet.hash);
+	regroup->groups[number] = (struct group){
+		.arrival_ns = regroup->now_ns, .first = at, .last = at, .count = 1
+	};
+	groups_append(regroup, number);
 	return 0;
 }
 
-/* The next packet of the input. It stays there, and *taken is false, while a group must leave
- * first: one that is due, or one that makes room. */
+static bool has_room(const struct regroup *regroup, const struct traces_record *record)
+{
+	return regroup->held < regroup->options.held_max &&
+	       record->cap_len <= TRACES_REGROUP_BYTES_MAX - bytes_span(regroup);
+}
+
+/* A packet of a flow. It is held when it may be, completes a run and goes with it, or lets the
+ * oldest group leave first; then *taken is false. */
+static int take_of_flow(struct regroup *regroup, const struct traces_record *record, bool *taken)
+{
+	uint32_t number =
+		traces_flow_index_find(&regroup->flows, &regroup->packet.key, regroup->packet.hash);
+	uint32_t before = number == NONE ? 0 : regroup->groups[number].count;
+	bool completes = before + 1 == regroup->options.run_packets;
+	if (!completes && !has_room(regroup, record)) {
+		*taken = false;
+		regroup->report->groups_early++;
+		let_go(regroup, regroup->oldest, regroup->now_ns);
+		return 0;
+	}
+	if (completes && number == NONE) {
+		regroup->report->groups++;
+		regroup->leaving_ns = regroup->now_ns;
+		return emit_record(regroup, record, regroup->packet.data);
+	}
+	int error = hold(regroup, record, number);
+	if (error == 0 && completes)
+		let_go(regroup, number, regroup->now_ns);
+	else if (error == 0 && regroup->held > regroup->report->peak_held)
+		regroup->report->peak_held = regroup->held;
+	return error;
+}
+
+/* The next packet of the input. It stays there while groups leave before it: those that are due,
+ * and the one that makes room. */
 static int take(struct regroup *regroup, const struct traces_record *record)
 {
+	bool taken = true;
+	int error;
 	if (record->time_ns > regroup->now_ns)
 		regroup->now_ns = record->time_ns;
 	if (regroup->oldest != NONE && due_ns(regroup, regroup->oldest) <= regroup->now_ns) {
 		let_go(regroup, regroup->oldest, due_ns(regroup, regroup->oldest));
 		return 0;
 	}
-	if (regroup->held == regroup->options.held_max ||
-		(regroup->held > 0 &&
-			record->cap_len > TRACES_REGROUP_BYTES_MAX - bytes_span(regroup))) {
-		regroup->report->groups_early++;
-		let_go(regroup, regroup->oldest, regroup->now_ns);
-		return 0;
+	if (!regroup->parsed) {
+		traces_packet_from_record(
+			&regroup->packet, record, regroup->input.bytes, regroup->seq++);
+		regroup->is_flow =
+			base_parse_packet(regroup->parser, &regroup->packet) == BASE_PARSE_FLOW;
+		regroup->parsed = true;
 	}
-	struct base_packet packet;
-	regroup->input_next++;
-	traces_packet_from_record(&packet, record, regroup->input.bytes, regroup->seq++);
-	if (base_parse_packet(regroup->parser, &packet) == BASE_PARSE_FLOW)
-		return hold(regroup, &packet, record);
-	regroup->report->no_flow++;
-	regroup->leaving_ns = regroup->now_ns;
-	return emit_record(regroup, record, packet.data);
+	if (regroup->is_flow) {
+		error = take_of_flow(regroup, record, &taken);
+	} else {
+		regroup->report->no_flow++;
+		regroup->leaving_ns = regroup->now_ns;
+		error = emit_record(regroup, record, regroup->packet.data);
+	}
+	if (taken) {
+		regroup->input_next++;
+		regroup->parsed = false;
+	}
+	return error;
 }
 
 /* One step: a packet out, or a packet in, or a group that starts to leave. false: all is done. */
@@ -228,8 +273,8 @@ static int step(struct regroup *regroup, bool *done)
 		return emit(regroup);
 	if (regroup->input_ended) {
 		*done = regroup->oldest == NONE;
-		if (!*done)
-			let_go(regroup, regroup->oldest, due_ns(regroup, regroup->oldest));
+		if (!*done) /* nothing to wait for */
+			let_go(regroup, regroup->oldest, regroup->now_ns);
 		return 0;
 	}
 	if (regroup->input_next == regroup->input.count) {
@@ -278,9 +323,10 @@ static const struct traces_packets_ops regroup_ops = { regroup_next, regroup_des
 static int regroup_setup(struct regroup *regroup)
 {
 	uint32_t held_max = regroup->options.held_max;
-	/* Touched only as far as packets are held. */
+	/* Touched only as far as packets are held; one slot more for a packet that completes a run
+	 * and leaves at once. */
 	regroup->groups = calloc(held_max, sizeof(*regroup->groups));
-	regroup->slots = calloc(held_max, sizeof(*regroup->slots));
+	regroup->slots = calloc(held_max + 1, sizeof(*regroup->slots));
 	if (regroup->groups == NULL || regroup->slots == NULL)
 		return -ENOMEM;
 	int error = traces_flow_index_init(&regroup->flows, held_max);

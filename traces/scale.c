@@ -19,11 +19,9 @@ struct scale {
 	struct traces_trace *batch;
 	struct base_parser *parser; /* finds headers for the address remap; NULL for one copy */
 	bool started;
-	uint64_t first_ns; /* of the capture */
+	uint64_t first_ns; /* of copy 0 */
 	uint64_t seq;
-	/* of each copy */
-	uint64_t *clock_ns; /* latest time met */
-	bool *played;
+	bool *played; /* by copy: it had packets */
 };
 
 /* Exact for whole speeds; others are rounded toward the first packet, by less than 1 ns + 1e-19 of
@@ -52,36 +50,16 @@ static uint64_t scaled_time(struct scale *scale, uint16_t copy, uint64_t time_ns
 	return placed < 0 ? 0 : TRACES_TIME_NS_MAX;
 }
 
-/* Is the packet in the copy's window? Windows cut the capture at places, not by stamps, so that
- * each packet is in exactly one even where time runs backwards. */
-static enum traces_place window_place(const struct scale *scale, uint16_t copy)
-{
-	uint64_t window_ns = scale->options.window_ns;
-	uint64_t since_ns = scale->clock_ns[copy] - scale->first_ns;
-	uint64_t window = window_ns == 0 ? copy : since_ns / window_ns;
-	if (window == copy)
-		return TRACES_PLACE_TAKE;
-	return window < copy ? TRACES_PLACE_PASS_OVER : TRACES_PLACE_END;
-}
-
-static enum traces_place scale_place(
-	struct traces_packets *packets, uint16_t copy, uint64_t *time_ns)
+static uint64_t scale_place(struct traces_packets *packets, uint16_t copy, uint64_t time_ns)
 {
 	struct scale *scale = (struct scale *)packets;
+	/* Copies are asked in their order: copy 0's first packet comes before all others. */
 	if (BASE_UNLIKELY(!scale->started)) {
 		scale->started = true;
-		scale->first_ns = *time_ns;
-		for (uint32_t i = 0; i < scale->options.copies; i++)
-			scale->clock_ns[i] = *time_ns;
+		scale->first_ns = time_ns;
 	}
-	if (*time_ns > scale->clock_ns[copy])
-		scale->clock_ns[copy] = *time_ns;
-	enum traces_place place = window_place(scale, copy);
-	if (place == TRACES_PLACE_TAKE) {
-		scale->played[copy] = true;
-		*time_ns = scaled_time(scale, copy, *time_ns);
-	}
-	return place;
+	scale->played[copy] = true;
+	return scaled_time(scale, copy, time_ns);
 }
 
 static void remap_batch(struct scale *scale)
@@ -120,7 +98,6 @@ static void scale_free(struct scale *scale)
 {
 	traces_trace_destroy(scale->batch);
 	base_parser_destroy(scale->parser);
-	free(scale->clock_ns);
 	free(scale->played);
 	free(scale);
 }
@@ -137,9 +114,8 @@ static const struct traces_packets_ops scale_ops = { scale_next, scale_destroy }
 static int scale_setup(struct scale *scale, struct traces_packets *const *inputs)
 {
 	uint32_t copies = scale->options.copies;
-	scale->clock_ns = calloc(copies, sizeof(*scale->clock_ns));
 	scale->played = calloc(copies, sizeof(*scale->played));
-	if (scale->clock_ns == NULL || scale->played == NULL)
+	if (scale->played == NULL)
 		return -ENOMEM;
 	int error = traces_trace_create(&scale->batch);
 	if (error == 0 && copies > 1)

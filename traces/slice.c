@@ -18,6 +18,7 @@ struct slice {
 	struct traces_flow_index flows;
 	bool started, finished;
 	uint64_t begin_ns, end_ns; /* on the capture's time line */
+	uint64_t clock_ns;         /* latest time so far */
 	uint64_t passed;           /* packets that reached the count */
 };
 
@@ -54,19 +55,28 @@ static bool flow_wanted(
 	return true;
 }
 
+/* Is it time for the packet? */
+static bool in_time(struct slice *slice, const struct traces_record *record)
+{
+	if (BASE_UNLIKELY(!slice->started)) {
+		slice->started = true;
+		slice->begin_ns = place(slice->options.from, record->time_ns, 0);
+		slice->end_ns = place(slice->options.to, record->time_ns, UINT64_MAX);
+	}
+	if (record->time_ns > slice->clock_ns)
+		slice->clock_ns = record->time_ns;
+	uint64_t time_ns = slice->options.by_clock ? slice->clock_ns : record->time_ns;
+	slice->finished = slice->options.by_clock && time_ns >= slice->end_ns;
+	return time_ns >= slice->begin_ns && time_ns < slice->end_ns;
+}
+
 static int keep(struct slice *slice, const struct traces_batch *batch)
 {
 	const struct traces_slice_options *options = &slice->options;
 	for (size_t i = 0; i < batch->count && !slice->finished; i++) {
 		const struct traces_record *record = &batch->records[i];
-		if (BASE_UNLIKELY(!slice->started)) {
-			slice->started = true;
-			slice->begin_ns = place(options->from, record->time_ns, 0);
-			slice->end_ns = place(options->to, record->time_ns, UINT64_MAX);
-		}
 		slice->report->packets_in++;
-		if (record->time_ns < slice->begin_ns || record->time_ns >= slice->end_ns ||
-			!flow_wanted(slice, record, batch->bytes) ||
+		if (!in_time(slice, record) || !flow_wanted(slice, record, batch->bytes) ||
 			slice->passed++ < options->packets_skip)
 			continue;
 		int error = traces_trace_push(slice->kept, record);

@@ -222,7 +222,8 @@ struct traces_slice_time {
 
 /* Judged in this order, each on what the ones before have left. Zeros keep everything. */
 struct traces_slice_options {
-	struct traces_slice_time from, to; /* [from, to), by each packet's own time */
+	struct traces_slice_time from, to; /* [from, to), by each packet's own time, or */
+	bool by_clock; /* by the latest time so far: one piece of the stream, which ends there */
 	bool one_flow;
 	struct base_flow_key flow;          /* zone 0 */
 	uint32_t flows_max;                 /* the flows that show up first; 0: all */
@@ -230,7 +231,7 @@ struct traces_slice_options {
 };
 
 struct traces_slice_report {
-	uint64_t packets_in; /* read: all of them unless packets_max ended it */
+	uint64_t packets_in; /* read: all unless packets_max or the clock ended it */
 	uint64_t packets_out;
 	uint64_t no_flow; /* in time, but without a flow where flows were asked for */
 };
@@ -251,12 +252,12 @@ int traces_packets_merge(
 enum { TRACES_COPIES_MAX = 1024 };
 
 /*
- * Overlay and speed-up. Copy k plays window k of the capture (or, without windows, all of it),
- * begins k x shift later than copy 0, and gets addresses of its own (base/remap.h); copy 0 keeps
- * them. Then all distances to the capture's first packet are divided by speed. Window k is what
- * lies between the first packet at or after k x window and the first at or after (k+1) x window,
- * played k x window earlier: with 32 windows of 20 s the method of "Packet Order Matters!" (NSDI
- * 2022). Packets without a parsable IP header are copied as they are. record.file is the copy.
+ * Overlay and speed-up. Copy k begins k x shift later than copy 0 and gets addresses of its own
+ * (base/remap.h); copy 0 keeps them. Then all distances to copy 0's first packet are divided by
+ * speed. With windows, input k is the capture's window k, a slice by_clock of [k x window, (k+1) x
+ * window), and is played k x window earlier: with 32 windows of 20 s the method of "Packet Order
+ * Matters!" (NSDI 2022). Packets without a parsable IP header are copied as they are. record.file
+ * is the copy.
  */
 struct traces_scale_options {
 	uint32_t copies;    /* 1..TRACES_COPIES_MAX */
@@ -266,11 +267,11 @@ struct traces_scale_options {
 };
 
 struct traces_scale_report {
-	uint64_t copies_empty; /* windows behind the capture's end */
+	uint64_t copies_empty; /* known at the end: windows behind the capture's */
 	uint64_t time_clamped; /* came out before 1970 or after 2262: set to the nearest */
 };
 
-/* inputs: one stream of the capture for each copy. */
+/* inputs: a stream for each copy. */
 int traces_packets_scale(struct traces_packets **out, struct traces_packets *const *inputs,
 	const struct traces_scale_options *options, struct traces_scale_report *report);
 
@@ -306,9 +307,9 @@ enum { TRACES_REGROUP_HELD_MAX = 1 << 24, TRACES_REGROUP_BYTES_MAX = 1 << 28 };
  * Greedy grouping by flow under a delay bound: what a reframer without exceptions would send.
  * A packet is held with its flow's; when the first of them has been held for delay_ns, all of them
  * leave, in the order they came. They leave earlier when there are run_packets of them, and when a
- * bound on memory is reached: then the flow that has waited longest makes room. Packets without a
- * flow leave at once. Arrival is the packet's time, or an earlier packet's when that is later.
- * Leaving packets get the time at which they leave, unless keep_times.
+ * bound on memory is reached: then the flow that has waited longest makes room. At the end all
+ * leave. Packets without a flow leave at once. A packet arrives at its time, or with an earlier
+ * one when that is later. Packets get the time at which they leave, unless keep_times.
  */
 struct traces_regroup_options {
 	uint64_t delay_ns;

@@ -165,6 +165,7 @@ static struct digest run_slice(
 	struct traces_slice_options options = {
 		.from = { bytes[1] & 1, false, read_option(bytes, 2) },
 		.to = { bytes[1] & 2, false, read_option(bytes, 4) },
+		.by_clock = bytes[1] & 4,
 		.flows_max = bytes[6],
 		.packets_skip = bytes[7],
 		.packets_max = read_option(bytes, 8),

@@ -139,6 +139,23 @@ static struct traces_trace *model_scale(
 	return model_merge(lanes, options->copies, true);
 }
 
+/* The input of a copy. */
+static struct traces_packets *window_of(const struct traces_trace *trace, size_t batch,
+	const struct traces_scale_options *options, uint32_t copy,
+	struct traces_slice_report *report)
+{
+	struct traces_packets *packets = streams_of(trace, batch), *slice;
+	if (options->window_ns == 0)
+		return packets;
+	struct traces_slice_options slice_options = {
+		.from = { .given = true, .time_ns = copy * options->window_ns },
+		.to = { .given = true, .time_ns = (copy + 1) * options->window_ns },
+		.by_clock = true,
+	};
+	assert_int_equal(traces_packets_slice(&slice, packets, &slice_options, report), 0);
+	return slice;
+}
+
 static void scale_agrees_with_the_model(void **state)
 {
 	(void)state;
@@ -158,8 +175,10 @@ static void scale_agrees_with_the_model(void **state)
 		for (size_t i = 0; i < 4; i++) {
 			struct traces_packets *inputs[COPIES_MAX], *packets;
 			struct traces_scale_report report;
+			struct traces_slice_report slices[COPIES_MAX];
 			for (uint32_t copy = 0; copy < options.copies; copy++)
-				inputs[copy] = streams_of(trace, batches[i]);
+				inputs[copy] =
+					window_of(trace, batches[i], &options, copy, &slices[copy]);
 			assert_int_equal(
 				traces_packets_scale(&packets, inputs, &options, &report), 0);
 			struct traces_trace *got = streams_collect(packets, NULL);
@@ -220,9 +239,10 @@ static void windows_use_each_packet_once(void **state)
 	struct traces_trace *trace = streams_random_trace(&shape, &rng);
 	struct traces_scale_options options = { .copies = 64, .window_ns = 10000, .speed = 1 };
 	struct traces_packets *inputs[64], *packets;
+	struct traces_slice_report slices[64];
 	struct traces_scale_report report;
-	for (int i = 0; i < 64; i++)
-		inputs[i] = streams_of(trace, 100);
+	for (uint32_t i = 0; i < 64; i++)
+		inputs[i] = window_of(trace, 100, &options, i, &slices[i]);
 	assert_int_equal(traces_packets_scale(&packets, inputs, &options, &report), 0);
 	struct traces_trace *got = streams_collect(packets, NULL);
 	size_t count;

@@ -36,11 +36,14 @@ static struct traces_trace *model_times(
 	const struct traces_trace *trace, const struct traces_slice_options *options)
 {
 	struct traces_trace *kept = empty_trace();
+	uint64_t latest_ns = 0;
 	size_t count;
 	const struct traces_record *records = traces_trace_records(trace, &count);
 	for (size_t i = 0; i < count; i++) {
-		if (records[i].time_ns >= bound(options->from, records[0].time_ns, 0) &&
-			records[i].time_ns < bound(options->to, records[0].time_ns, UINT64_MAX))
+		latest_ns = records[i].time_ns > latest_ns ? records[i].time_ns : latest_ns;
+		uint64_t time_ns = options->by_clock ? latest_ns : records[i].time_ns;
+		if (time_ns >= bound(options->from, records[0].time_ns, 0) &&
+			time_ns < bound(options->to, records[0].time_ns, UINT64_MAX))
 			append(kept, trace, i);
 	}
 	return kept;
@@ -127,6 +130,7 @@ static struct traces_slice_options random_options(
 	struct traces_slice_options options = {
 		.from = random_time(trace, rng),
 		.to = random_time(trace, rng),
+		.by_clock = base_rng_below(rng, 3) == 0,
 		.one_flow = count > 0 && base_rng_below(rng, 3) == 0,
 		.flows_max = base_rng_below(rng, 2) ? (uint32_t)base_rng_below(rng, 12) : 0,
 		.packets_skip = base_rng_below(rng, 2) ? base_rng_below(rng, count + 5) : 0,
