@@ -176,6 +176,13 @@ static bool is_full(const struct conntrack *tracker, bool half_open)
 	       (half_open && tracker->stats.half_open >= tracker->half_open_max);
 }
 
+static enum conntrack_lack lack_of(const struct conntrack *tracker, bool half_open)
+{
+	if (is_full(tracker, false))
+		return CONNTRACK_LACK_ROOM;
+	return is_full(tracker, half_open) ? CONNTRACK_LACK_HALF_OPEN : CONNTRACK_LACK_NOTHING;
+}
+
 /* Room for one more, within a constant number of looks. */
 static bool make_room(struct conntrack *tracker, bool half_open)
 {
@@ -219,7 +226,7 @@ static inline __attribute__((always_inline)) uint32_t open_with(struct conntrack
 {
 	bool half_open = conntrack_state_in(opening->state, CONNTRACK_STATES_HALF_OPEN);
 	if (lab)
-		conntrack_lab_make_room(tracker, opening->mixed, is_full(tracker, half_open));
+		conntrack_lab_make_room(tracker, opening->mixed, lack_of(tracker, half_open));
 	if (BASE_UNLIKELY(is_full(tracker, half_open)) && !make_room(tracker, half_open)) {
 		*reason = is_full(tracker, false) ? BASE_DROP_CONN_TABLE_FULL
 						  : BASE_DROP_CONN_HALF_OPEN;
@@ -248,7 +255,7 @@ static inline __attribute__((always_inline)) uint32_t open_with(struct conntrack
 	fill(tracker, conn, opening);
 	if (!lab) {
 		if (tracker->stats.live == 0)
-			conntrack_expiry_start(&tracker->expiry, opening->time_ns);
+			conntrack_expiry_start(&tracker->expiry, tracker->horizon_ns);
 		conntrack_expiry_arm(&tracker->expiry, conn, conntrack_due_ns(tracker, entry));
 	}
 	queue_append(

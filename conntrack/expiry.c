@@ -193,6 +193,13 @@ void conntrack_expiry_shorten(struct conntrack_expiry *expiry, uint32_t index, u
 	expiry->moved_earlier++;
 }
 
+/* An entry waits in a slot that begins less than a tick behind its due time. */
+uint64_t conntrack_expiry_slack_ns(const struct conntrack_expiry *expiry, uint64_t now_ns)
+{
+	uint64_t next_ns = expiry->armed != 0 ? expiry->next_fire_ns : UINT64_MAX;
+	return expiry->tick_ns + (next_ns < now_ns ? now_ns - next_ns : 0);
+}
+
 /* The slot that fires first; UINT64_MAX when all are empty. */
 static uint64_t earliest(const struct conntrack_expiry *expiry, unsigned int *slot)
 {

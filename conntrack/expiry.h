@@ -102,5 +102,8 @@ static inline bool conntrack_expiry_is_armed(const struct conntrack_expiry *expi
 uint64_t conntrack_expiry_fire_tick(const struct conntrack_expiry *expiry, uint32_t index);
 uint64_t conntrack_expiry_due_tick(const struct conntrack_expiry *expiry, uint64_t due_ns);
 
+/* Nothing that was due this long before now_ns is armed: a tick, more while firing lags. */
+uint64_t conntrack_expiry_slack_ns(const struct conntrack_expiry *expiry, uint64_t now_ns);
+
 /* NULL or what is wrong. */
 const char *conntrack_expiry_check(const struct conntrack_expiry *expiry);

@@ -38,13 +38,16 @@ int conntrack_lab_create(struct conntrack *tracker)
 	lab->table_ops = config->table != NULL ? config->table : conntrack_table_at(0);
 	lab->deletion_ops = config->deletion != NULL ? config->deletion : conntrack_deletion_at(0);
 	struct conntrack_table_config table = table_config(tracker);
+	int error = lab->table_ops->create(&lab->table, &table);
 	struct conntrack_deletion_config deletion = {
 		.tracker = tracker,
+		.config = config,
+		.table_ops = lab->table_ops,
+		.table = lab->table,
 		.conns_max = tracker->slots_count,
 		.knobs = config->knobs,
 		.arena = config->arena,
 	};
-	int error = lab->table_ops->create(&lab->table, &table);
 	if (error == 0)
 		error = lab->deletion_ops->create(&lab->deletion, &deletion);
 	return error;
@@ -82,6 +85,12 @@ int conntrack_lab_insert(struct conntrack *tracker, uint64_t mixed, uint32_t con
 	return tracker->lab->table_ops->insert(tracker->lab->table, mixed, conn);
 }
 
+static bool may_remove(const struct conntrack *tracker, unsigned int count)
+{
+	return !tracker->lab->in_burst ||
+	       tracker->retired_count + RETIRED_RESERVE + count <= tracker->retired_max;
+}
+
 static void pass_time(struct conntrack_lab *lab, uint64_t now_ns)
 {
 	if (now_ns > lab->now_ns)
@@ -105,11 +114,12 @@ void conntrack_lab_unlink(struct conntrack *tracker, uint64_t mixed, uint32_t co
 		lab->deletion_ops->removed(lab->deletion, conn);
 }
 
-void conntrack_lab_make_room(struct conntrack *tracker, uint64_t mixed, bool full)
+void conntrack_lab_make_room(struct conntrack *tracker, uint64_t mixed, enum conntrack_lack lack)
 {
 	struct conntrack_lab *lab = tracker->lab;
-	if (lab->deletion_ops->make_room != NULL)
-		lab->deletion_ops->make_room(lab->deletion, mixed, lab->now_ns, full);
+	/* What a strategy takes out of its lists must be removed: else it would lose sight of it. */
+	if (lab->deletion_ops->make_room != NULL && may_remove(tracker, CONNTRACK_LAB_BURST))
+		lab->deletion_ops->make_room(lab->deletion, mixed, lab->now_ns, lack);
 }
 
 void conntrack_lab_changed(struct conntrack *tracker, uint32_t conn, bool earlier)
@@ -117,38 +127,44 @@ void conntrack_lab_changed(struct conntrack *tracker, uint32_t conn, bool earlie
 	struct conntrack_lab *lab = tracker->lab;
 	if (tracker->config.no_close_hints || lab->deletion_ops->changed == NULL)
 		return;
-	lab->deletion_ops->changed(
-		lab->deletion, conn, conntrack_due_ns(tracker, &tracker->entries[conn]), earlier);
+	lab->deletion_ops->changed(lab->deletion, conn,
+		conntrack_due_ns(tracker, &tracker->entries[conn]), lab->now_ns, earlier);
 }
 
 /* Time that no packet to come is earlier than: what is due by it may go. */
 void conntrack_lab_before(struct conntrack *tracker, const struct base_burst *burst)
 {
 	struct conntrack_lab *lab = tracker->lab;
-	lab->in_burst = true;
+	uint64_t mixed[BASE_BURST_MAX];
+	unsigned int count = 0;
 	pass_time(lab, tracker->horizon_ns);
-	if (lab->deletion_ops->lookup == NULL)
-		return;
-	for (unsigned int i = 0; i < burst->run_count; i++) {
+	for (unsigned int i = 0; lab->deletion_ops->lookup != NULL && i < burst->run_count; i++) {
 		const struct base_packet *packet = burst->packets[burst->runs[i].first];
 		if ((packet->flags & BASE_PACKET_FLOW) != 0)
-			lab->deletion_ops->lookup(lab->deletion,
-				conntrack_table_mix(&tracker->table, packet->hash), lab->now_ns);
+			mixed[count++] = conntrack_table_mix(&tracker->table, packet->hash);
 	}
+	if (count != 0)
+		lab->deletion_ops->lookup(lab->deletion, mixed, count, lab->now_ns);
+	lab->in_burst = true;
 }
 
 void conntrack_lab_after(struct conntrack *tracker, const struct base_burst *burst)
 {
 	struct conntrack_lab *lab = tracker->lab;
 	const unsigned int passive = BASE_CONN_RELATED | BASE_CONN_INVALID | BASE_CONN_NEW;
+	uint32_t conns[BASE_BURST_MAX], last = BASE_CONN_NONE;
+	unsigned int count = 0;
 	for (unsigned int i = 0; lab->deletion_ops->touched != NULL && i < burst->count; i++) {
 		const struct base_packet *packet = burst->packets[i];
-		if (packet->conn == BASE_CONN_NONE || (packet->conn_flags & passive) != 0)
+		if (packet->conn == last || packet->conn == BASE_CONN_NONE ||
+			(packet->conn_flags & passive) != 0)
 			continue;
 		/* It may have been removed since, by a later packet of the burst. */
 		if (tracker->entries[packet->conn].state != CONNTRACK_STATE_NONE)
-			lab->deletion_ops->touched(lab->deletion, packet->conn, packet->time_ns);
+			conns[count++] = last = packet->conn;
 	}
+	if (count != 0)
+		lab->deletion_ops->touched(lab->deletion, conns, count, lab->now_ns);
 	lab->in_burst = false;
 }
 
@@ -193,6 +209,16 @@ const char *conntrack_lab_check(
 	return wrong;
 }
 
+uint64_t conntrack_slack_ns(const struct conntrack *tracker)
+{
+	const struct conntrack_lab *lab = tracker->lab;
+	if (lab == NULL)
+		return conntrack_expiry_slack_ns(&tracker->expiry, tracker->horizon_ns);
+	return lab->deletion_ops->slack_ns != NULL
+		       ? lab->deletion_ops->slack_ns(lab->deletion, lab->now_ns)
+		       : UINT64_MAX;
+}
+
 /* ---- for strategies ---- */
 
 uint64_t conntrack_lab_due_ns(const struct conntrack *tracker, uint32_t conn)
@@ -200,25 +226,20 @@ uint64_t conntrack_lab_due_ns(const struct conntrack *tracker, uint32_t conn)
 	return conntrack_due_ns(tracker, &tracker->entries[conn]);
 }
 
-uint64_t conntrack_lab_last_seen_ns(const struct conntrack *tracker, uint32_t conn)
+unsigned int conntrack_lab_class(const struct conntrack *tracker, uint32_t conn)
 {
-	return tracker->entries[conn].last_seen_ns;
+	const struct conntrack_entry *entry = &tracker->entries[conn];
+	return (entry->flags & (unsigned int)CONNTRACK_ENTRY_ASSURED) | entry->state;
 }
+static_assert((int)CONNTRACK_LAB_CLASSES == 2 * (int)CONNTRACK_STATES_PADDED, "states, assured");
 
-unsigned int conntrack_lab_state(const struct conntrack *tracker, uint32_t conn)
+uint64_t conntrack_lab_class_timeout_ns(const struct conntrack_config *config, unsigned int class)
 {
-	return tracker->entries[conn].state;
-}
-
-bool conntrack_lab_is_live(const struct conntrack *tracker, uint32_t conn)
-{
-	return tracker->entries[conn].state != CONNTRACK_STATE_NONE;
-}
-
-static bool may_remove(const struct conntrack *tracker)
-{
-	return !tracker->lab->in_burst ||
-	       tracker->retired_count + RETIRED_RESERVE < tracker->retired_max;
+	unsigned int state = class & (CONNTRACK_STATES_PADDED - 1);
+	if (state >= CONNTRACK_STATES_COUNT)
+		return 0;
+	return conntrack_state_timeout_ns(
+		config->timeout_ns, state, (class & CONNTRACK_ENTRY_ASSURED) != 0);
 }
 
 static void take_out(struct conntrack *tracker, uint32_t conn, uint64_t *counter)
@@ -229,24 +250,83 @@ static void take_out(struct conntrack *tracker, uint32_t conn, uint64_t *counter
 		conntrack_remove(tracker, conn, counter);
 }
 
-bool conntrack_lab_expire(struct conntrack *tracker, uint32_t conn, uint64_t now_ns)
+/* due_ns <= now_ns. */
+static void expire(struct conntrack *tracker, uint32_t conn, uint64_t due_ns, uint64_t now_ns)
 {
-	uint64_t due_ns = conntrack_due_ns(tracker, &tracker->entries[conn]);
-	if (due_ns > now_ns || due_ns == CONNTRACK_EXPIRY_NEVER || !may_remove(tracker))
-		return false;
 	base_histogram_add(&tracker->lab->stats.late, now_ns - due_ns);
 	if (now_ns - due_ns > tracker->stats.expiry_late_max_ns)
 		tracker->stats.expiry_late_max_ns = now_ns - due_ns;
 	take_out(tracker, conn, conntrack_idle_counter(tracker, conn));
+}
+
+static bool is_due(uint64_t due_ns, uint64_t now_ns)
+{
+	return due_ns <= now_ns && due_ns != CONNTRACK_EXPIRY_NEVER;
+}
+
+bool conntrack_lab_expire(struct conntrack *tracker, uint32_t conn, uint64_t now_ns)
+{
+	uint64_t due_ns = conntrack_due_ns(tracker, &tracker->entries[conn]);
+	if (!is_due(due_ns, now_ns) || !may_remove(tracker, 1))
+		return false;
+	expire(tracker, conn, due_ns, now_ns);
 	return true;
 }
 
-bool conntrack_lab_evict(struct conntrack *tracker, uint32_t conn)
+unsigned int conntrack_lab_expire_burst(
+	struct conntrack *tracker, uint32_t *conns, unsigned int count, uint64_t now_ns)
 {
-	if (!may_remove(tracker))
+	const struct conntrack_lab *lab = tracker->lab;
+	uint64_t due_ns[CONNTRACK_LAB_BURST];
+	unsigned int kept = 0;
+	for (unsigned int i = 0; i < count; i++) {
+		BASE_PREFETCH_W(&tracker->entries[conns[i]]);
+		BASE_PREFETCH(&tracker->hashes[conns[i]]);
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		due_ns[i] = conntrack_due_ns(tracker, &tracker->entries[conns[i]]);
+		if (is_due(due_ns[i], now_ns) && lab->table_ops->prefetch != NULL)
+			lab->table_ops->prefetch(lab->table,
+				conntrack_table_mix(&tracker->table, tracker->hashes[conns[i]]));
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		if (is_due(due_ns[i], now_ns) && may_remove(tracker, 1))
+			expire(tracker, conns[i], due_ns[i], now_ns);
+		else
+			conns[kept++] = conns[i];
+	}
+	return kept;
+}
+
+void conntrack_lab_sweep(struct conntrack *tracker, uint32_t first, uint32_t count, uint64_t now_ns,
+	void (*stays)(void *context, uint64_t due_ns), void *context)
+{
+	uint32_t due[CONNTRACK_LAB_BURST];
+	unsigned int due_count = 0;
+	for (uint32_t conn = first; conn < first + count; conn++) {
+		const struct conntrack_entry *entry = &tracker->entries[conn];
+		if (entry->state == CONNTRACK_STATE_NONE)
+			continue;
+		uint64_t due_ns = conntrack_due_ns(tracker, entry);
+		if (is_due(due_ns, now_ns))
+			due[due_count++] = conn;
+		else if (stays != NULL)
+			stays(context, due_ns);
+		if (due_count == CONNTRACK_LAB_BURST) {
+			conntrack_lab_expire_burst(tracker, due, due_count, now_ns);
+			due_count = 0;
+		}
+	}
+	conntrack_lab_expire_burst(tracker, due, due_count, now_ns);
+}
+
+bool conntrack_lab_evict(struct conntrack *tracker, uint32_t conn, uint64_t now_ns)
+{
+	if (conntrack_lab_expire(tracker, conn, now_ns))
+		return true;
+	if (!may_remove(tracker, 1))
 		return false;
-	if (conntrack_due_ns(tracker, &tracker->entries[conn]) > tracker->lab->now_ns)
-		tracker->lab->stats.evicted_live++;
+	tracker->lab->stats.evicted_live++;
 	take_out(tracker, conn, &tracker->stats.evicted);
 	return true;
 }
@@ -258,11 +338,6 @@ unsigned int conntrack_lab_neighbours(
 	if (lab->table_ops->neighbours == NULL)
 		return 0;
 	return lab->table_ops->neighbours(lab->table, mixed, conns, max);
-}
-
-void conntrack_lab_prefetch(const struct conntrack *tracker, uint32_t conn)
-{
-	BASE_PREFETCH_W(&tracker->entries[conn]);
 }
 
 int conntrack_lab_stats(const struct conntrack *tracker, struct conntrack_lab_stats *stats)

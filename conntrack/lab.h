@@ -13,7 +13,8 @@
  *
  * Deletion strategies decide when an idle connection leaves. They are told what happens and ask
  * conntrack_lab_expire to remove, which refuses what is not due: so no strategy can remove early
- * but through the call that says so (conntrack_lab_evict).
+ * but through the call that says so (conntrack_lab_evict). Close hints are the calls of `changed`:
+ * without them a strategy learns of a FIN or RST only when it comes by.
  *
  * Threads, memory and life cycle as conntrack.h: one owner, everything allocated at create. Cost:
  * an indirect call per chunk of 32 lookups, per insertion and per removal.
@@ -66,6 +67,8 @@ struct conntrack_table_ops {
 	 * the library does not tell. */
 	unsigned int (*neighbours)(
 		const void *table, uint64_t mixed, uint32_t *conns, unsigned int max);
+	/* Ask for the memory that a removal of `mixed` begins with. NULL: nothing to ask for. */
+	void (*prefetch)(const void *table, uint64_t mixed);
 	/* NULL, or what is wrong inside; visit (may be NULL) is called for every pair. */
 	const char *(*check)(
 		const void *table, void (*visit)(void *context, uint32_t conn), void *context);
@@ -95,36 +98,57 @@ static inline uint64_t conntrack_lab_mix(uint64_t salt, uint32_t hash)
 /* ---- deletion strategies ------------------------------------------------------------------- */
 
 struct conntrack_deletion_config {
-	struct conntrack *tracker; /* being created: only its sizes and config may be read */
-	uint32_t conns_max;
+	struct conntrack *tracker; /* being created: not to be asked anything yet */
+	const struct conntrack_config *config;
+	/* For the strategy that is one with its table; others ask through the tracker. */
+	const struct conntrack_table_ops *table_ops;
+	void *table;
+	uint32_t conns_max; /* indices are below this */
 	struct conntrack_deletion_knobs knobs;
 	struct base_arena *arena;
 };
 
-/* All hooks but create, destroy, bytes may be NULL: nothing to do. now_ns never decreases. */
+enum { CONNTRACK_LAB_BURST = 32, CONNTRACK_LAB_CLASSES = 32 };
+
+/* What an insertion lacks. */
+enum conntrack_lack {
+	CONNTRACK_LACK_NOTHING,
+	CONNTRACK_LACK_ROOM,     /* entries_max are in */
+	CONNTRACK_LACK_HALF_OPEN /* half_open_max are half open */
+};
+
+/* All hooks but create, destroy, bytes may be NULL: nothing to do. now_ns is the time that no
+ * packet to come is earlier than; it never decreases. */
 struct conntrack_deletion_ops {
 	const char *name;    /* "class_fifo" */
 	const char *summary; /* one line, with the knobs it has and their defaults */
-	/* How late a removal may be, as a bound on (removal - due) while packets keep coming. NULL:
-	 * there is no such bound. */
-	uint64_t (*slack_ns)(const void *deletion);
+	/* Nothing that was due by now_ns - slack is still there. UINT64_MAX, as no hook: the
+	 * strategy cannot say. While advance is called often and with budget enough, this stays
+	 * below what its file promises. */
+	uint64_t (*slack_ns)(const void *deletion, uint64_t now_ns);
 	/* An expired connection can be met by a packet and is then taken for live: the tracker does
 	 * not compare times on lookup. */
 	bool stale_hits;
 	bool evicts; /* removes live connections when it must */
+	/* -ENOMEM; -EINVAL: impossible knobs; -ENOTSUP: not with this table. */
 	int (*create)(void **deletion, const struct conntrack_deletion_config *config);
 	void (*destroy)(void *deletion);
 	uint64_t (*bytes)(const void *deletion);
 	void (*inserted)(void *deletion, uint32_t conn, uint64_t due_ns, uint64_t now_ns);
 	void (*removed)(void *deletion, uint32_t conn);
-	/* A packet has refreshed it. */
-	void (*touched)(void *deletion, uint32_t conn, uint64_t now_ns);
+	/* Packets have refreshed them; behind the burst, all at once. An index may stand more than
+	 * once. count <= BASE_BURST_MAX. */
+	void (*touched)(void *deletion, const uint32_t *conns, unsigned int count, uint64_t now_ns);
 	/* Its state has changed and with it the timeout; not called when close hints are off. */
-	void (*changed)(void *deletion, uint32_t conn, uint64_t due_ns, bool earlier);
-	/* Before a lookup of `mixed`, and before an insertion. full: nothing will fit otherwise. */
-	void (*lookup)(void *deletion, uint64_t mixed, uint64_t now_ns);
-	void (*make_room)(void *deletion, uint64_t mixed, uint64_t now_ns, bool full);
-	/* Maintenance after a burst; returns how many entries it looked at. */
+	void (*changed)(
+		void *deletion, uint32_t conn, uint64_t due_ns, uint64_t now_ns, bool earlier);
+	/* Before the lookups of a burst. count <= BASE_BURST_MAX. */
+	void (*lookup)(void *deletion, const uint64_t *mixed, unsigned int count, uint64_t now_ns);
+	/* Before an insertion; may remove up to CONNTRACK_LAB_BURST. */
+	void (*make_room)(
+		void *deletion, uint64_t mixed, uint64_t now_ns, enum conntrack_lack lack);
+	/* Maintenance after a burst, told to look at no more than budget entries; returns how many
+	 * it looked at. */
 	unsigned int (*advance)(void *deletion, uint64_t now_ns, unsigned int budget);
 	/* NULL or what is wrong inside. */
 	const char *(*check)(const void *deletion);
@@ -137,21 +161,31 @@ const struct conntrack_deletion_ops *conntrack_deletion_by_name(const char *name
 
 /* UINT64_MAX: never. */
 uint64_t conntrack_lab_due_ns(const struct conntrack *tracker, uint32_t conn);
-uint64_t conntrack_lab_last_seen_ns(const struct conntrack *tracker, uint32_t conn);
-/* Of its state, for strategies with a list per class; enum conntrack_state. */
-unsigned int conntrack_lab_state(const struct conntrack *tracker, uint32_t conn);
-bool conntrack_lab_is_live(const struct conntrack *tracker, uint32_t conn);
-/* Remove it if it is due by now_ns: true. `removed` is called. Works from every hook but
- * inserted, removed and changed. */
+/* Class of its timeout, below CONNTRACK_LAB_CLASSES; all of a class have the timeout that
+ * conntrack_lab_class_timeout_ns tells, 0 for never. */
+unsigned int conntrack_lab_class(const struct conntrack *tracker, uint32_t conn);
+uint64_t conntrack_lab_class_timeout_ns(const struct conntrack_config *config, unsigned int class);
+
+/* The following work from every hook but inserted, removed, touched and changed. `removed` is
+ * called for what goes. */
+
+/* Remove it if it is due by now_ns: true. */
 bool conntrack_lab_expire(struct conntrack *tracker, uint32_t conn, uint64_t now_ns);
-/* Remove it whether or not it is due, counted as evicted. From make_room only. False when the
- * removals of this burst have run out of room. */
-bool conntrack_lab_evict(struct conntrack *tracker, uint32_t conn);
+/* The same for up to CONNTRACK_LAB_BURST different ones, with their memory asked for ahead. Those
+ * that stay come to the front of conns; returns how many. */
+unsigned int conntrack_lab_expire_burst(
+	struct conntrack *tracker, uint32_t *conns, unsigned int count, uint64_t now_ns);
+/* The same for all indices from first on, live or not. stays (may be NULL) is called with the due
+ * time of each that stays. */
+void conntrack_lab_sweep(struct conntrack *tracker, uint32_t first, uint32_t count, uint64_t now_ns,
+	void (*stays)(void *context, uint64_t due_ns), void *context);
+/* Remove it whether or not it is due, counted as evicted when it is not. From make_room only. False
+ * when the removals of this burst have run out of room. */
+bool conntrack_lab_evict(struct conntrack *tracker, uint32_t conn, uint64_t now_ns);
+
 /* Up to max indices beside `mixed` in the table; 0 when the table does not tell. */
 unsigned int conntrack_lab_neighbours(
 	const struct conntrack *tracker, uint64_t mixed, uint32_t *conns, unsigned int max);
-/* The entry's memory will be read soon. */
-void conntrack_lab_prefetch(const struct conntrack *tracker, uint32_t conn);
 
 /* ---- what the laboratory measures ------------------------------------------------------------ */
 
@@ -162,6 +196,10 @@ struct conntrack_lab_stats {
 	uint64_t evicted_live;      /* evictions of connections that were not due */
 	uint64_t table_bytes, deletion_bytes;
 };
+
+/* Nothing that was due that long before the latest conntrack_advance is still there. UINT64_MAX: no
+ * such bound. */
+uint64_t conntrack_slack_ns(const struct conntrack *tracker);
 
 /* -ENOENT when the tracker is not in laboratory mode. */
 int conntrack_lab_stats(const struct conntrack *tracker, struct conntrack_lab_stats *stats);

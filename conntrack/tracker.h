@@ -194,8 +194,8 @@ uint32_t conntrack_lab_find(
 int conntrack_lab_insert(struct conntrack *tracker, uint64_t mixed, uint32_t conn);
 void conntrack_lab_inserted(struct conntrack *tracker, uint32_t conn); /* its entry is filled */
 void conntrack_lab_unlink(struct conntrack *tracker, uint64_t mixed, uint32_t conn);
-/* Before an insertion; full: the table is at its bound. */
-void conntrack_lab_make_room(struct conntrack *tracker, uint64_t mixed, bool full);
+/* Before an insertion. */
+void conntrack_lab_make_room(struct conntrack *tracker, uint64_t mixed, enum conntrack_lack lack);
 void conntrack_lab_changed(struct conntrack *tracker, uint32_t conn, bool earlier);
 /* Before a burst's lookups and after its last packet. */
 void conntrack_lab_before(struct conntrack *tracker, const struct base_burst *burst);

@@ -6,6 +6,21 @@
 static const struct conntrack_deletion_ops *const strategies[] = {
 	&conntrack_deletion_wheel_ops,
 	&conntrack_deletion_none_ops,
+	&conntrack_deletion_full_scan_ops,
+	&conntrack_deletion_budgeted_scan_ops,
+	&conntrack_deletion_adaptive_linux_ops,
+	&conntrack_deletion_adaptive_suricata_ops,
+	&conntrack_deletion_neighbour_ops,
+	&conntrack_deletion_lazy_ops,
+	&conntrack_deletion_lazy_stale_ops,
+	&conntrack_deletion_single_wheel_lazy_ops,
+	&conntrack_deletion_single_wheel_eager_ops,
+	&conntrack_deletion_coarse_wheel_ops,
+	&conntrack_deletion_class_fifo_ops,
+	&conntrack_deletion_class_lru_ops,
+	&conntrack_deletion_clock_ops,
+	&conntrack_deletion_generations_ops,
+	&conntrack_deletion_lru_ops,
 };
 
 const struct conntrack_deletion_ops *conntrack_deletion_at(size_t index)

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The tracker's own hierarchical timer wheel (conntrack/expiry.h) behind the laboratory's calls. */
+/*
+ * The tracker's own hierarchical timer wheel (conntrack/expiry.h) behind the laboratory's calls.
+ * Late by less than a tick while the budget suffices; without close hints by the longest timeout
+ * more.
+ */
 #include "conntrack/deletion/deletion.h"
+#include "conntrack/deletion/timing.h"
 #include "conntrack/expiry.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { FIRE_MAX = 32, RECLAIM_LOOKS = 8 };
+enum { RECLAIM_LOOKS = 8 };
 
 #define TICK_NS_DEFAULT UINT64_C(4000000)
 
 struct wheel {
 	struct conntrack_expiry expiry;
+	struct conntrack_timing timing;
 	struct conntrack *tracker;
 	struct base_arena *arena;
-	uint32_t armed;
 };
 
 static int wheel_create(void **out, const struct conntrack_deletion_config *config)
@@ -23,6 +28,7 @@ static int wheel_create(void **out, const struct conntrack_deletion_config *conf
 	if (wheel == NULL)
 		return -ENOMEM;
 	memset(wheel, 0, sizeof(*wheel));
+	wheel->timing = conntrack_timing_of(config->config);
 	wheel->tracker = config->tracker;
 	wheel->arena = config->arena;
 	uint64_t tick_ns =
@@ -49,29 +55,36 @@ static uint64_t wheel_bytes(const void *deletion)
 	return conntrack_expiry_bytes(&((const struct wheel *)deletion)->expiry);
 }
 
-static uint64_t wheel_slack_ns(const void *deletion)
+static uint64_t wheel_slack_ns(const void *deletion, uint64_t now_ns)
 {
-	return 2 * ((const struct wheel *)deletion)->expiry.tick_ns;
+	const struct wheel *wheel = deletion;
+	return conntrack_timing_add(
+		conntrack_expiry_slack_ns(&wheel->expiry, now_ns), wheel->timing.unnoticed_ns);
+}
+
+static void arm(struct wheel *wheel, uint32_t conn, uint64_t due_ns, uint64_t now_ns)
+{
+	conntrack_expiry_arm(
+		&wheel->expiry, conn, conntrack_timing_look_ns(&wheel->timing, due_ns, now_ns));
 }
 
 static void wheel_inserted(void *deletion, uint32_t conn, uint64_t due_ns, uint64_t now_ns)
 {
 	struct wheel *wheel = deletion;
-	if (wheel->armed++ == 0)
-		conntrack_expiry_start(&wheel->expiry, now_ns);
-	conntrack_expiry_arm(&wheel->expiry, conn, due_ns);
+	conntrack_expiry_start(&wheel->expiry, now_ns);
+	arm(wheel, conn, due_ns, now_ns);
 }
 
 static void wheel_removed(void *deletion, uint32_t conn)
 {
-	struct wheel *wheel = deletion;
-	wheel->armed--;
-	conntrack_expiry_disarm(&wheel->expiry, conn);
+	conntrack_expiry_disarm(&((struct wheel *)deletion)->expiry, conn);
 }
 
 /* A later due time waits for the slot to fire; an earlier one cannot. */
-static void wheel_changed(void *deletion, uint32_t conn, uint64_t due_ns, bool earlier)
+static void wheel_changed(
+	void *deletion, uint32_t conn, uint64_t due_ns, uint64_t now_ns, bool earlier)
 {
+	(void)now_ns;
 	if (earlier)
 		conntrack_expiry_shorten(&((struct wheel *)deletion)->expiry, conn, due_ns);
 }
@@ -79,23 +92,20 @@ static void wheel_changed(void *deletion, uint32_t conn, uint64_t due_ns, bool e
 /* At most max entries; how many. */
 static unsigned int fire(struct wheel *wheel, uint64_t now_ns, unsigned int max)
 {
-	uint32_t conns[FIRE_MAX];
-	unsigned int count = conntrack_expiry_fire(
-		&wheel->expiry, now_ns, conns, max < FIRE_MAX ? max : FIRE_MAX);
-	for (unsigned int i = 0; i < count; i++)
-		conntrack_lab_prefetch(wheel->tracker, conns[i]);
-	for (unsigned int i = 0; i < count; i++) {
-		if (!conntrack_lab_expire(wheel->tracker, conns[i], now_ns))
-			conntrack_expiry_arm(&wheel->expiry, conns[i],
-				conntrack_lab_due_ns(wheel->tracker, conns[i]));
-	}
+	uint32_t conns[CONNTRACK_LAB_BURST];
+	unsigned int count = conntrack_expiry_fire(&wheel->expiry, now_ns, conns,
+		max < CONNTRACK_LAB_BURST ? max : CONNTRACK_LAB_BURST);
+	unsigned int kept = conntrack_lab_expire_burst(wheel->tracker, conns, count, now_ns);
+	for (unsigned int i = 0; i < kept; i++)
+		arm(wheel, conns[i], conntrack_lab_due_ns(wheel->tracker, conns[i]), now_ns);
 	return count;
 }
 
-static void wheel_make_room(void *deletion, uint64_t mixed, uint64_t now_ns, bool full)
+static void wheel_make_room(
+	void *deletion, uint64_t mixed, uint64_t now_ns, enum conntrack_lack lack)
 {
 	(void)mixed;
-	for (unsigned int i = 0; full && i < RECLAIM_LOOKS; i++) {
+	for (unsigned int i = 0; lack != CONNTRACK_LACK_NOTHING && i < RECLAIM_LOOKS; i++) {
 		if (fire(deletion, now_ns, 1) == 0)
 			return;
 	}

@@ -102,6 +102,12 @@ static void bucket_remove(void *opaque, uint64_t mixed, uint32_t conn)
 	bucket->count--;
 }
 
+static void bucket_prefetch(const void *table, uint64_t mixed)
+{
+	BASE_PREFETCH_W(
+		conntrack_table_bucket(&((const struct bucket_table *)table)->table, mixed));
+}
+
 static unsigned int bucket_neighbours(
 	const void *table, uint64_t mixed, uint32_t *conns, unsigned int max)
 {
@@ -154,5 +160,6 @@ const struct conntrack_table_ops conntrack_table_bucket_ops = {
 	.insert = bucket_insert,
 	.remove = bucket_remove,
 	.neighbours = bucket_neighbours,
+	.prefetch = bucket_prefetch,
 	.check = bucket_check,
 };
