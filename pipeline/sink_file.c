@@ -111,18 +111,13 @@ int sink_file_create(struct sink **out, const struct pipeline_config *config, un
 	return 0;
 }
 
-static int copy_all(const struct traces_trace *trace, const struct pipeline_config *config)
+static int copy_all(struct traces_packets *packets, const struct pipeline_config *config)
 {
 	struct traces_writer *writer;
-	size_t count;
-	const struct traces_record *records = traces_trace_records(trace, &count);
-	const uint8_t *bytes = traces_trace_bytes(trace);
 	int error = traces_writer_create(&writer, config->sink_path, config->sink_format, 0);
 	if (error != 0)
 		return error;
-	for (size_t i = 0; i < count && error == 0; i++)
-		error = traces_writer_write(writer, records[i].time_ns, records[i].link,
-			bytes + records[i].offset, records[i].cap_len, records[i].wire_len);
+	error = traces_writer_pump(writer, packets, NULL, NULL);
 	int closed = traces_writer_close(writer);
 	return error != 0 ? error : closed;
 }
@@ -140,7 +135,7 @@ int sink_file_join(const struct pipeline_config *config, char *message)
 {
 	char paths[PIPELINE_WORKERS_MAX][PART_PATH_SIZE];
 	const char *names[PIPELINE_WORKERS_MAX];
-	struct traces_trace *trace;
+	struct traces_packets *packets;
 	struct traces_load_options options;
 	struct traces_load_report *report = calloc(1, sizeof(*report));
 	if (report == NULL) {
@@ -153,10 +148,10 @@ int sink_file_join(const struct pipeline_config *config, char *message)
 	}
 	traces_load_options_defaults(&options);
 	options.merge = true;
-	int error = traces_trace_load(&trace, names, config->workers, &options, report);
+	int error = traces_packets_open_files(&packets, names, config->workers, &options, report);
 	if (error == 0) {
-		error = copy_all(trace, config);
-		traces_trace_destroy(trace);
+		error = copy_all(packets, config);
+		traces_packets_destroy(packets);
 	}
 	if (error != 0)
 		snprintf(message, PIPELINE_MESSAGE_SIZE, "sink: %.400s: joining parts: %s",

@@ -136,23 +136,35 @@ int traces_loader_open(struct traces_loader *loader, const char *path, uint16_t 
 	loader->path = path;
 	loader->file = file;
 	loader->packets_seen = 0;
-	int error = traces_stream_create(&loader->stream, path, reason, sizeof(reason));
+	int error = traces_stream_create(
+		&loader->stream, path, loader->options->stop, reason, sizeof(reason));
 	if (error)
 		return traces_loader_fail(
 			loader, error, "%s", reason[0] ? reason : strerror(-error));
 	size_t got = traces_stream_read(loader->stream, head, sizeof(head));
+	if (traces_stream_interrupted(loader->stream))
+		return traces_loader_fail(loader, -EINTR, "interrupted");
 	const struct traces_reader_ops *reader = find_reader(loader, head, got, &error);
 	if (reader == NULL)
 		return error;
 	error = reader->open(loader, head, got);
 	if (error == 0)
 		loader->reader = reader;
+	if (traces_stream_interrupted(loader->stream))
+		return traces_loader_fail(loader, -EINTR, "interrupted");
 	return error;
 }
 
 int traces_loader_fill(struct traces_loader *loader)
 {
-	return loader->reader->fill(loader);
+	uint64_t damages_count = loader->report->damages_count;
+	int error = loader->reader->fill(loader);
+	if (BASE_UNLIKELY(traces_stream_interrupted(loader->stream))) {
+		/* What looks cut short was not read to its end. */
+		loader->report->damages_count = damages_count;
+		return traces_loader_fail(loader, -EINTR, "interrupted");
+	}
+	return error;
 }
 
 void traces_loader_close(struct traces_loader *loader)

@@ -41,6 +41,10 @@ int traces_packets_fail(struct traces_packets *packets, int error, const char *f
 int traces_packets_pull(
 	struct traces_packets *packets, struct traces_packets *from, struct traces_batch *batch);
 
+/* traces_packets_open for the file-th of several: records and damages carry its number. */
+int traces_packets_open_nth(struct traces_packets **out, const char *path, uint16_t file,
+	const struct traces_load_options *options, struct traces_load_report *report);
+
 /* Empty a trace and keep its memory, for batches built one after the other. */
 static inline void traces_trace_clear(struct traces_trace *trace)
 {

@@ -76,7 +76,7 @@ static uint64_t stored_bytes(const char *path)
 	return (uint64_t)status.st_size;
 }
 
-int traces_packets_open(struct traces_packets **out, const char *path,
+int traces_packets_open_nth(struct traces_packets **out, const char *path, uint16_t number,
 	const struct traces_load_options *options, struct traces_load_report *report)
 {
 	struct file_packets *file = calloc(1, sizeof(*file));
@@ -103,7 +103,7 @@ int traces_packets_open(struct traces_packets **out, const char *path,
 			file->options.packets_max == 0 ? UINT64_MAX : file->options.packets_max,
 		.total_bytes = stored_bytes(path),
 	};
-	int error = traces_loader_open(&file->loader, path, 0);
+	int error = traces_loader_open(&file->loader, path, number);
 	if (error == 0)
 		error = fill(file); /* what is wrong from the start is known at once */
 	file->waiting = true;
@@ -113,4 +113,10 @@ int traces_packets_open(struct traces_packets **out, const char *path,
 	}
 	*out = &file->packets;
 	return 0;
+}
+
+int traces_packets_open(struct traces_packets **out, const char *path,
+	const struct traces_load_options *options, struct traces_load_report *report)
+{
+	return traces_packets_open_nth(out, path, 0, options, report);
 }

@@ -16,10 +16,10 @@
 
 struct traces_stream;
 
-/* "-" is standard input. Compression is told by magic. Negative errno; -EBADMSG with a reason in
- * message (never with the path). */
-int traces_stream_create(
-	struct traces_stream **out, const char *path, char *message, size_t message_size);
+/* "-" is standard input. Compression is told by magic. stop may be NULL. Negative errno; -EBADMSG
+ * with a reason in message (never with the path). */
+int traces_stream_create(struct traces_stream **out, const char *path, const atomic_bool *stop,
+	char *message, size_t message_size);
 void traces_stream_destroy(struct traces_stream *stream);
 
 /* Fill `size` bytes; fewer only at the end of the data or before damage. */
@@ -28,6 +28,8 @@ size_t traces_stream_read(struct traces_stream *stream, uint8_t *bytes, size_t s
 uint64_t traces_stream_skip(struct traces_stream *stream, uint64_t size);
 /* Why the data ended too early; NULL when it did not. */
 const char *traces_stream_damage(const struct traces_stream *stream);
+/* Whether the data ended because stop was set. */
+bool traces_stream_interrupted(const struct traces_stream *stream);
 /* Size of the data when it is known beforehand (plain regular file), else 0. */
 uint64_t traces_stream_size(const struct traces_stream *stream);
 /* Bytes of the stored file consumed so far, and in all (0 when unknown), for progress. */

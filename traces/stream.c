@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +12,15 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { INPUT_BYTES = 256 << 10, MAGIC_BYTES = 16 };
+enum { INPUT_BYTES = 256 << 10, MAGIC_BYTES = 16, STOP_CHECK_MS = 100 };
 
 enum stream_kind { STREAM_PLAIN, STREAM_GZIP, STREAM_ZSTD };
 
 struct traces_stream {
 	int fd;
 	bool owns_fd;
+	bool interrupted;
+	const atomic_bool *stop; /* may be NULL */
 	enum stream_kind kind;
 	uint64_t stored_size; /* 0 = unknown */
 	uint64_t stored_done;
@@ -54,11 +57,33 @@ static void stream_damaged(struct traces_stream *stream, const char *what, const
 		detail ? detail : "");
 }
 
-/* One read of the stored file; 0 at its end or on damage. */
+/* False when the caller wants no more. A pipe is waited for in steps, so that it may change its
+ * mind; what else is there to say about the file, read() says. */
+static bool wait_for_input(struct traces_stream *stream)
+{
+	struct pollfd poll_fd = { .fd = stream->fd, .events = POLLIN };
+	int ready = 0;
+	while (stream->stop != NULL && ready == 0) {
+		/* relaxed: a hint, nothing is read behind it */
+		stream->interrupted = atomic_load_explicit(stream->stop, memory_order_relaxed);
+		if (stream->interrupted)
+			return false;
+		ready = stream->stored_size > 0 ? 1 : poll(&poll_fd, 1, STOP_CHECK_MS);
+		if (ready < 0 && errno == EINTR)
+			ready = 0;
+	}
+	return true;
+}
+
+/* One read of the stored file; 0 at its end, on damage or when interrupted. */
 static size_t stored_read(struct traces_stream *stream, uint8_t *bytes, size_t size)
 {
 	if (stream->input_ended)
 		return 0;
+	if (!wait_for_input(stream)) {
+		stream->input_ended = true;
+		return 0;
+	}
 	if (size > 1 << 30)
 		size = 1 << 30;
 	ssize_t got;
@@ -258,13 +283,14 @@ static int stream_open(struct traces_stream *stream, const char *path)
 	return 0;
 }
 
-int traces_stream_create(
-	struct traces_stream **out, const char *path, char *message, size_t message_size)
+int traces_stream_create(struct traces_stream **out, const char *path, const atomic_bool *stop,
+	char *message, size_t message_size)
 {
 	struct traces_stream *stream = calloc(1, sizeof(*stream));
 	if (stream == NULL)
 		return -ENOMEM;
 	stream->fd = -1;
+	stream->stop = stop;
 	int error = stream_open(stream, path);
 	if (error == 0) {
 		/* A pipe may hand over its first bytes one by one. */
@@ -275,7 +301,7 @@ int traces_stream_create(
 				break;
 			stream->input_fill += got;
 		}
-		error = stream_detect(stream, message, message_size);
+		error = stream->interrupted ? -EINTR : stream_detect(stream, message, message_size);
 	}
 	if (error) {
 		traces_stream_destroy(stream);
@@ -300,6 +326,11 @@ void traces_stream_destroy(struct traces_stream *stream)
 const char *traces_stream_damage(const struct traces_stream *stream)
 {
 	return stream->damage[0] ? stream->damage : NULL;
+}
+
+bool traces_stream_interrupted(const struct traces_stream *stream)
+{
+	return stream->interrupted;
 }
 
 uint64_t traces_stream_size(const struct traces_stream *stream)

@@ -82,6 +82,9 @@ struct traces_load_options {
 	/* Called now and then while loading; NULL for silence. total is 0 when unknown. */
 	void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
+	/* Looked at before every read, and while a pipe has nothing to give; NULL for never. Set:
+	 * -EINTR. Partner: a relaxed store, the signal handler's. */
+	const atomic_bool *stop;
 };
 
 struct traces_damage {
@@ -118,7 +121,7 @@ void traces_load_options_defaults(struct traces_load_options *options);
 /*
  * Load files ("-" is standard input). 0, or -ENOENT/-EACCES/... from the system, -EBADMSG (not a
  * capture, or damaged before its first packet's header), -EPROTONOSUPPORT (link type refused, named
- * in the message), -ENOMEM, -EFBIG (bytes_max). *report is always written.
+ * in the message), -ENOMEM, -EFBIG (bytes_max), -EINTR (stop). *report is always written.
  */
 int traces_trace_load(struct traces_trace **out, const char *const *paths, size_t paths_count,
 	const struct traces_load_options *options, struct traces_load_report *report);
@@ -160,6 +163,13 @@ struct traces_packets;
  * traces_trace_load, with report->message. */
 int traces_packets_open(struct traces_packets **out, const char *path,
 	const struct traces_load_options *options, struct traces_load_report *report);
+/* Several captures as one stream, merged by time or one after the other as options->merge says. The
+ * packets, the report at the stream's end and the errors are those of traces_trace_load, bytes_max
+ * apart. Merged files are all open from the start, about 0.7 MiB each; of files one after the other
+ * only one is. paths must outlive the stream, too. */
+int traces_packets_open_files(struct traces_packets **out, const char *const *paths,
+	size_t paths_count, const struct traces_load_options *options,
+	struct traces_load_report *report);
 /* A trace in memory, in batches of batch_packets (0: all at once); it must outlive the stream. */
 int traces_packets_of_trace(
 	struct traces_packets **out, const struct traces_trace *trace, size_t batch_packets);
