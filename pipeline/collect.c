@@ -29,6 +29,7 @@ static void add_counters(void *into, const void *from, size_t bytes)
 		sum[i] += part[i];
 }
 static_assert(sizeof(struct base_parse_stats) % sizeof(uint64_t) == 0, "counters only");
+static_assert(sizeof(struct worker_waits) % sizeof(uint64_t) == 0, "counters only");
 static_assert(sizeof(struct reframer_stats) % sizeof(uint64_t) == 0, "counters only");
 static_assert(offsetof(struct conntrack_stats, bytes_per_entry) % sizeof(uint64_t) == 0,
 	"counters only, then bytes_per_entry");
@@ -117,6 +118,8 @@ void collect_worker(struct pipeline_result *result, struct collect_sample *sampl
 	add_counters(&sample->cycles, &worker->cycles, sizeof(sample->cycles));
 	if (worker->elapsed_cycles > sample->elapsed_cycles)
 		sample->elapsed_cycles = worker->elapsed_cycles;
+	sample->elapsed_sum_cycles += worker->elapsed_cycles;
+	add_counters(&sample->waits, &worker->waits, sizeof(sample->waits));
 	sample->packets += worker->books.read;
 	sample->wire_bytes += worker->books.read_wire_bytes;
 }
@@ -193,6 +196,25 @@ static void collect_rates(struct pipeline_cost *cost, const struct collect_sampl
 	}
 }
 
+/* Of the repeat that was starved longest. */
+static void collect_waits(struct pipeline_cost *cost, const struct collect_sample *samples,
+	uint32_t repeats, double tsc_hz)
+{
+	const struct collect_sample *worst = &samples[0];
+	for (uint32_t i = 1; i < repeats; i++) {
+		if (samples[i].waits.starved_cycles > worst->waits.starved_cycles)
+			worst = &samples[i];
+	}
+	cost->reader_starved_times = worst->waits.starved_times;
+	cost->reader_starved_polls = worst->waits.starved_polls;
+	cost->reader_starved_s = (double)worst->waits.starved_cycles / tsc_hz;
+	cost->reader_held_up_s = (double)worst->waits.held_up_cycles / tsc_hz;
+	cost->reader_starved_share = 0;
+	if (worst->elapsed_sum_cycles > 0)
+		cost->reader_starved_share =
+			(double)worst->waits.starved_cycles / (double)worst->elapsed_sum_cycles;
+}
+
 void collect_cost(struct pipeline_cost *cost, const struct collect_sample *samples,
 	uint32_t repeats, uint64_t first_cycles, double tsc_hz)
 {
@@ -201,6 +223,7 @@ void collect_cost(struct pipeline_cost *cost, const struct collect_sample *sampl
 	cost->repeats = repeats;
 	cost->tsc_hz = tsc_hz;
 	collect_rates(cost, samples, repeats, tsc_hz);
+	collect_waits(cost, samples, repeats, tsc_hz);
 	cost->source = stage_median(samples, repeats, offsetof(struct worker_cycles, source));
 	cost->parse = stage_median(samples, repeats, offsetof(struct worker_cycles, parse));
 	cost->reframer = stage_median(samples, repeats, offsetof(struct worker_cycles, reframer));

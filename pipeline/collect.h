@@ -8,6 +8,8 @@
 struct collect_sample {
 	struct worker_cycles cycles; /* summed over workers */
 	uint64_t elapsed_cycles;     /* of the slowest worker */
+	uint64_t elapsed_sum_cycles; /* of all workers */
+	struct worker_waits waits;   /* summed over workers */
 	uint64_t start_cycles;       /* when its workers began */
 	uint64_t packets, wire_bytes;
 };

@@ -96,6 +96,8 @@ static int check_io(const struct pipeline_config *config, char *message)
 		wrong = "source: expected port:DEVICE";
 	else if (config->source == PIPELINE_SOURCE_PORT && config->clock != PIPELINE_CLOCK_WALL)
 		wrong = "source: a port needs clock wall";
+	else if (config->source == PIPELINE_SOURCE_PORT && config->stream == PIPELINE_STREAM_ON)
+		wrong = "stream: got on, expected captures: a port is received from anyway";
 	else if (config->source == PIPELINE_SOURCE_PORT && config->repeats != 1)
 		wrong = "repeat: a port cannot be replayed, expected 1";
 	else if (config->sink == PIPELINE_SINK_FILE && config->sink_path == NULL)

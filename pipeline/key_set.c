@@ -6,27 +6,33 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+
+/* A cache line each: whether a flow is known costs one. */
+struct slot {
+	struct base_flow_key key;
+	uint32_t hash;
+} BASE_ALIGNED(64);
 
 struct key_set {
-	struct base_flow_key *slots;
-	uint32_t *hashes;
+	struct slot *slots;
 	uint64_t mask;
 	uint64_t count;
 };
 
-enum { SLOTS_AT_START = 1 << 12 };
+enum { SLOTS_AT_START = 1 << 12, HUGE_PAGE_BYTES = 2 << 20 };
 
 static int allocate(struct key_set *set, uint64_t slots_count)
 {
-	struct base_flow_key *slots = calloc(slots_count, sizeof(*slots));
-	uint32_t *hashes = malloc(slots_count * sizeof(*hashes));
-	if (slots == NULL || hashes == NULL) {
-		free(slots);
-		free(hashes);
+	size_t bytes = slots_count * sizeof(struct slot);
+	bool large = bytes >= HUGE_PAGE_BYTES;
+	struct slot *slots = aligned_alloc(large ? HUGE_PAGE_BYTES : BASE_CACHE_LINE, bytes);
+	if (slots == NULL)
 		return -ENOMEM;
-	}
+	if (large) /* a wish: failure costs speed only */
+		(void)madvise(slots, bytes, MADV_HUGEPAGE);
+	memset(slots, 0, bytes);
 	set->slots = slots;
-	set->hashes = hashes;
 	set->mask = slots_count - 1;
 	return 0;
 }
@@ -50,7 +56,6 @@ void key_set_destroy(struct key_set *set)
 	if (set == NULL)
 		return;
 	free(set->slots);
-	free(set->hashes);
 	free(set);
 }
 
@@ -63,16 +68,16 @@ static uint64_t first_slot(const struct key_set *set, uint32_t hash)
 static uint64_t find(const struct key_set *set, const struct base_flow_key *key, uint32_t hash)
 {
 	uint64_t slot = first_slot(set, hash);
-	while (set->slots[slot].family != 0 &&
-		(set->hashes[slot] != hash || !base_flow_key_equal(&set->slots[slot], key)))
+	while (set->slots[slot].key.family != 0 &&
+		(set->slots[slot].hash != hash || !base_flow_key_equal(&set->slots[slot].key, key)))
 		slot = (slot + 1) & set->mask;
 	return slot;
 }
 
 static void put(struct key_set *set, const struct base_flow_key *key, uint32_t hash, uint64_t slot)
 {
-	set->slots[slot] = *key;
-	set->hashes[slot] = hash;
+	set->slots[slot].key = *key;
+	set->slots[slot].hash = hash;
 }
 
 static int grow(struct key_set *set)
@@ -82,12 +87,11 @@ static int grow(struct key_set *set)
 	if (error != 0)
 		return error;
 	for (uint64_t i = 0; i <= old.mask; i++) {
-		if (old.slots[i].family != 0)
-			put(set, &old.slots[i], old.hashes[i],
-				find(set, &old.slots[i], old.hashes[i]));
+		const struct slot *slot = &old.slots[i];
+		if (slot->key.family != 0)
+			put(set, &slot->key, slot->hash, find(set, &slot->key, slot->hash));
 	}
 	free(old.slots);
-	free(old.hashes);
 	return 0;
 }
 
@@ -99,7 +103,7 @@ int key_set_add(struct key_set *set, const struct base_flow_key *key, uint32_t h
 			return error;
 	}
 	uint64_t slot = find(set, key, hash);
-	if (set->slots[slot].family != 0)
+	if (set->slots[slot].key.family != 0)
 		return 0;
 	put(set, key, hash, slot);
 	set->count++;
@@ -108,14 +112,12 @@ int key_set_add(struct key_set *set, const struct base_flow_key *key, uint32_t h
 
 bool key_set_has(const struct key_set *set, const struct base_flow_key *key, uint32_t hash)
 {
-	return set->slots[find(set, key, hash)].family != 0;
+	return set->slots[find(set, key, hash)].key.family != 0;
 }
 
 void key_set_prefetch(const struct key_set *set, uint32_t hash)
 {
-	uint64_t slot = first_slot(set, hash);
-	BASE_PREFETCH(&set->slots[slot]);
-	BASE_PREFETCH(&set->hashes[slot]);
+	BASE_PREFETCH(&set->slots[first_slot(set, hash)]);
 }
 
 uint64_t key_set_count(const struct key_set *set)

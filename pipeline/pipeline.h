@@ -38,6 +38,7 @@ enum {
 	PIPELINE_REPEATS_MAX = 1000,
 	PIPELINE_RETA_SIZE = 128, /* indirection table, as on common NICs */
 	PIPELINE_MESSAGE_SIZE = 512,
+	PIPELINE_NOTE_SIZE = 160,
 };
 
 enum pipeline_exit {
@@ -54,6 +55,7 @@ enum pipeline_source_kind { PIPELINE_SOURCE_TRACE, PIPELINE_SOURCE_PORT };
 enum pipeline_sink_kind { PIPELINE_SINK_NULL, PIPELINE_SINK_FILE, PIPELINE_SINK_PORT };
 enum pipeline_clock { PIPELINE_CLOCK_VIRTUAL, PIPELINE_CLOCK_WALL };
 enum pipeline_rx { PIPELINE_RX_HOT, PIPELINE_RX_COLD };
+enum pipeline_stream { PIPELINE_STREAM_AUTO, PIPELINE_STREAM_ON, PIPELINE_STREAM_OFF };
 
 enum pipeline_ablation {
 	PIPELINE_ABLATE_PREFETCH = 1 << 0,
@@ -67,10 +69,11 @@ struct pipeline_config {
 	enum pipeline_source_kind source;
 	const char *const *paths; /* trace */
 	size_t paths_count;
-	bool concatenate;        /* files one after the other instead of merged by time */
-	uint64_t packets_max;    /* of the capture; 0 = all */
-	const char *source_port; /* DPDK device: "net_af_packet0,iface=eth0", "0000:01:00.0" */
-	uint64_t duration_ns;    /* port source: stop after; 0 = until SIGINT */
+	bool concatenate;            /* files one after the other instead of merged by time */
+	enum pipeline_stream stream; /* from the files while they are played; auto: see results */
+	uint64_t packets_max;        /* of the capture; 0 = all */
+	const char *source_port;     /* DPDK device: "net_af_packet0,iface=eth0", "0000:01:00.0" */
+	uint64_t duration_ns;        /* port source: stop after; 0 = until SIGINT */
 	enum pipeline_rx rx;
 	uint32_t rx_ring;          /* packet buffers that rotate, default 512 */
 	uint64_t loops;            /* passes over the trace, >= 1 */
@@ -132,6 +135,13 @@ struct pipeline_cost {
 	double elapsed_s; /* median */
 	/* wall clock only */
 	double pacing_late_p50_ns, pacing_late_p99_ns, pacing_late_max_ns;
+	/* Streams only; of the repeat that was starved longest, summed over workers. Starved: a
+	 * worker wanted packets that the reader had not read yet. Held up: that it could not hand
+	 * over, because another worker had its hands full. Elapsed times include both, cycles
+	 * neither. */
+	uint64_t reader_starved_times, reader_starved_polls;
+	double reader_starved_s, reader_held_up_s;
+	double reader_starved_share; /* of the workers' time */
 };
 
 struct pipeline_result {
@@ -144,6 +154,7 @@ struct pipeline_result {
 	uint64_t frames_cut; /* longer than a packet buffer: cut, counted per pass */
 	uint64_t trace_memory_bytes;
 	uint64_t flows; /* distinct flow keys of the capture (bidirectional) */
+	enum traces_exactness flows_exactness; /* exact, or at least: a stream counts so many */
 
 	/* stages, summed over workers (last repeat; all repeats agree or the run fails) */
 	struct base_parse_stats parse;
@@ -163,7 +174,11 @@ struct pipeline_result {
 
 	/* run */
 	bool huge_pages;
-	char memory_note[128]; /* "2 MiB huge pages" / "no huge pages: slower" */
+	char memory_note[128];                /* "2 MiB huge pages" / "no huge pages: slower" */
+	bool streamed;                        /* captures were read while they were played */
+	char stream_note[PIPELINE_NOTE_SIZE]; /* why, or why not */
+	uint64_t reader_chunks;               /* of a stream, for each worker */
+	uint64_t reader_memory_bytes;         /* of a stream's chunks */
 	bool interrupted;
 	bool repeats_differ; /* a non-cost result changed between repeats: a bug, exit BOOKS */
 	char message[PIPELINE_MESSAGE_SIZE];

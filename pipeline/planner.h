@@ -10,7 +10,7 @@
  * A schedule plans a trace in memory before the run, the reader of a stream plans as it goes: the
  * same packets in the same order give the same plan.
  *
- * Threads: one user at a time. Memory: the parser's, and 88 to 176 bytes for each flow counted.
+ * Threads: one user at a time. Memory: the parser's, and 128 to 256 bytes for each flow counted.
  */
 #pragma once
 

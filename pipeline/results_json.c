@@ -122,6 +122,8 @@ static json_t *trace_section(struct results_builder *builder)
 	results_put_count(builder, object, "wire_bytes", result->trace_wire_bytes);
 	results_put_count(builder, object, "captured_bytes", result->trace_captured_bytes);
 	results_put_count(builder, object, "flows", result->flows);
+	results_put_text(
+		builder, object, "flows_exactness", traces_exactness_name(result->flows_exactness));
 	results_put_count(builder, object, "duration_ns", result->trace_duration_ns);
 	results_put_real(
 		builder, object, "slf", results_ratio(result->runs_packets, result->runs_in));
@@ -138,7 +140,10 @@ static json_t *trace_section(struct results_builder *builder)
 		load->skipped_link_name[0] == '\0' ? NULL : load->skipped_link_name);
 	results_put_count(builder, object, "damages_count", load->damages_count);
 	results_put(builder, object, "damages", damages(builder));
-	results_put_count(builder, object, "memory_bytes", result->trace_memory_bytes);
+	if (result->streamed)
+		results_put(builder, object, "memory_bytes", json_null());
+	else
+		results_put_count(builder, object, "memory_bytes", result->trace_memory_bytes);
 	results_put(builder, object, "parse", parse_section(builder));
 	return object;
 }

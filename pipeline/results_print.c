@@ -76,8 +76,9 @@ static void print_trace(
 		return;
 	}
 	line(stream, "capture",
-		"%s packets   %s flows   %s on the wire, %s captured   %s   SLF %.2f",
-		grouped(result->trace_packets, packets), grouped(result->flows, flows),
+		"%s packets   %s%s flows   %s on the wire, %s captured   %s   SLF %.2f",
+		grouped(result->trace_packets, packets),
+		result->flows_exactness == TRACES_EXACT ? "" : ">= ", grouped(result->flows, flows),
 		short_bytes(result->trace_wire_bytes, wire),
 		short_bytes(result->trace_captured_bytes, captured),
 		short_time(result->trace_duration_ns, duration),
@@ -164,6 +165,24 @@ static void print_chain(const struct pipeline_result *result, FILE *stream)
 	}
 }
 
+/* A sentence about a stream's reader; nothing when captures were played from memory. */
+static void print_reader(const struct pipeline_result *result, FILE *stream)
+{
+	const struct pipeline_cost *cost = &result->cost;
+	char times[TEXT_SIZE];
+	if (!result->streamed)
+		return;
+	if (cost->reader_starved_times == 0)
+		line(stream, "reader", "never starved a worker   streamed: %s",
+			result->stream_note);
+	else
+		line(stream, "reader",
+			"starved a worker %s times, %.1f %% of the time: rates include that, "
+			"cycles do not   streamed: %s",
+			grouped(cost->reader_starved_times, times),
+			100 * cost->reader_starved_share, result->stream_note);
+}
+
 static void print_cost(
 	const struct pipeline_config *config, const struct pipeline_result *result, FILE *stream)
 {
@@ -223,6 +242,7 @@ void pipeline_result_print(
 	print_conntrack(result, stream);
 	print_chain(result, stream);
 	print_cost(config, result, stream);
+	print_reader(result, stream);
 	print_books(result, stream);
 }
 

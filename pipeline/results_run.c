@@ -149,6 +149,22 @@ static json_t *machine(struct results_builder *builder)
 	return object;
 }
 
+/* How the captures came to the workers. */
+static json_t *reader(struct results_builder *builder)
+{
+	const struct pipeline_result *result = builder->result;
+	json_t *object = json_object();
+	if (builder->config->source == PIPELINE_SOURCE_PORT) {
+		json_decref(object);
+		return json_null();
+	}
+	results_put_text(builder, object, "mode", result->streamed ? "stream" : "memory");
+	results_put_text(builder, object, "why", result->stream_note);
+	results_put_count(builder, object, "chunks", result->reader_chunks);
+	results_put_count(builder, object, "memory_bytes", result->reader_memory_bytes);
+	return object;
+}
+
 json_t *results_run_section(struct results_builder *builder)
 {
 	const struct pipeline_config *config = builder->config;
@@ -158,6 +174,7 @@ json_t *results_run_section(struct results_builder *builder)
 	results_put_text(builder, object, "date", builder->origin->date);
 	results_put(builder, object, "machine", machine(builder));
 	results_put(builder, object, "source", files(builder));
+	results_put(builder, object, "reader", reader(builder));
 	results_put_text(builder, object, "clock",
 		config->clock == PIPELINE_CLOCK_WALL ? "wall" : "virtual");
 	results_put_real(builder, object, "speed", config->speed);
@@ -231,6 +248,22 @@ static json_t *repeats(struct results_builder *builder)
 	return array;
 }
 
+/* Whether the reader of a stream kept up. */
+static json_t *reading(struct results_builder *builder)
+{
+	const struct pipeline_cost *cost = &builder->result->cost;
+	if (!builder->result->streamed)
+		return json_null();
+	json_t *object = json_object();
+	results_put_flag(builder, object, "starved", cost->reader_starved_times != 0);
+	results_put_count(builder, object, "starved_times", cost->reader_starved_times);
+	results_put_count(builder, object, "starved_polls", cost->reader_starved_polls);
+	results_put_real(builder, object, "starved_s", cost->reader_starved_s);
+	results_put_real(builder, object, "starved_share", cost->reader_starved_share);
+	results_put_real(builder, object, "held_up_s", cost->reader_held_up_s);
+	return object;
+}
+
 json_t *results_cost_section(struct results_builder *builder)
 {
 	const struct pipeline_cost *cost = &builder->result->cost;
@@ -249,6 +282,7 @@ json_t *results_cost_section(struct results_builder *builder)
 	results_put_real(builder, object, "tsc_hz", cost->tsc_hz);
 	results_put_real(builder, object, "elapsed_s", cost->elapsed_s);
 	results_put(builder, object, "pacing_late_ns", pacing(builder));
+	results_put(builder, object, "reader", reading(builder));
 	results_put(builder, object, "hardware_counters", json_null());
 	results_append(builder, missing,
 		json_string("hardware_counters: cycles are of the time stamp counter; "

@@ -2,6 +2,7 @@
 /* One run or several over the same packets: load, schedule, start workers, repeat, collect. */
 #include "pipeline/collect.h"
 #include "pipeline/eal.h"
+#include "pipeline/input.h"
 #include "pipeline/worker_threads.h"
 
 #include <rte_cycles.h>
@@ -13,8 +14,6 @@
 #include <time.h>
 
 enum { PAGE_BYTES = 4096, HUGE_PAGE_BYTES = 2 << 20 };
-
-typedef void progress_fn(void *context, const char *what, uint64_t done, uint64_t total);
 
 /* One configuration of those that take turns. */
 struct variant {
@@ -32,67 +31,11 @@ struct run {
 	size_t variants_count;
 	const struct pipeline_config *config; /* of the first variant */
 	struct pipeline_result *result;       /* of the variant at work: takes messages */
-	const atomic_bool *stop;
-	progress_fn *progress;
-	void *progress_context;
-	struct traces_trace *trace;
-	struct schedule schedule;
+	struct input input;
 	struct port source_port, sink_port;
 	struct worker_shared shared;
 	struct worker *workers;
 };
-
-static void show_load(void *context, uint64_t done, uint64_t total)
-{
-	struct run *run = context;
-	if (run->progress != NULL)
-		run->progress(run->progress_context, "loading", done, total);
-}
-
-static enum pipeline_exit load(struct run *run)
-{
-	struct traces_load_options options;
-	struct pipeline_result *result = run->result;
-	traces_load_options_defaults(&options);
-	options.merge = !run->config->concatenate;
-	options.packets_max = run->config->packets_max;
-	options.progress = show_load;
-	options.progress_context = run;
-	int error = traces_trace_load(
-		&run->trace, run->config->paths, run->config->paths_count, &options, &result->load);
-	if (error != 0) {
-		snprintf(result->message, sizeof(result->message), "%s", result->load.message);
-		return PIPELINE_EXIT_INPUT;
-	}
-	error = schedule_create(
-		&run->schedule, run->config, run->trace, run->stop, result->message);
-	if (error == -EINTR) {
-		result->interrupted = true;
-		return PIPELINE_EXIT_INTERRUPTED;
-	}
-	if (error != 0 && result->message[0] == '\0')
-		snprintf(
-			result->message, sizeof(result->message), "schedule: %s", strerror(-error));
-	return error == 0         ? PIPELINE_EXIT_OK
-	       : error == -EINVAL ? PIPELINE_EXIT_USAGE
-				  : PIPELINE_EXIT_RUN;
-}
-
-static void describe_trace(const struct run *run, struct pipeline_result *result)
-{
-	const struct plan *plan = &run->schedule.plan;
-	result->trace_packets = plan->packets;
-	result->trace_wire_bytes = plan->wire_bytes;
-	result->trace_captured_bytes = plan->captured_bytes;
-	result->trace_duration_ns = plan->duration_ns;
-	result->time_clamped = plan->time_clamped;
-	result->gaps_cut = plan->gaps_cut;
-	result->gaps_cut_ns = plan->gaps_cut_ns;
-	result->flows = plan->flows;
-	if (run->trace != NULL)
-		result->trace_memory_bytes = traces_trace_memory_bytes(run->trace) +
-					     plan->packets * sizeof(struct schedule_entry);
-}
 
 /* DPDK memory of one worker: packet buffers, route tables, rule tables. */
 static size_t eal_bytes(
@@ -104,9 +47,7 @@ static size_t eal_bytes(
 		buffers += config->reframer.held_packets_max;
 	if (config->sink == PIPELINE_SINK_PORT)
 		buffers += 8192;
-	size_t room = run->schedule.plan.cap_len_max;
-	if (config->pad_to_wire)
-		room = run->schedule.plan.wire_len_max;
+	size_t room = input_frame_max(&run->input, config);
 	room = room < 2048 ? 2048 : room > UINT16_MAX ? UINT16_MAX : room;
 	size_t element = room + 512;
 	if (page_bytes < (1u << 20)) /* a buffer starts on a page of its own when few fit one */
@@ -169,12 +110,15 @@ static void show_replay(void *context)
 {
 	struct run *run = context;
 	const struct pipeline_config *config = run->config;
-	uint64_t done = 0;
-	for (uint32_t i = 0; i < config->workers && run->progress != NULL; i++)
+	const struct input *input = &run->input;
+	uint64_t done = 0, total = input->plan.packets * config->loops * config->overlay;
+	if (input->progress == NULL)
+		return;
+	for (uint32_t i = 0; i < config->workers; i++)
 		done += atomic_load_explicit(&run->workers[i].progress, memory_order_relaxed);
-	if (run->progress != NULL)
-		run->progress(run->progress_context, "replaying", done,
-			run->schedule.plan.packets * config->loops * config->overlay);
+	if (input->streams)
+		reader_progress(input->reader, &done, &total);
+	input->progress(input->progress_context, "replaying", done, total);
 }
 
 static enum pipeline_exit judge_workers(struct run *run)
@@ -190,6 +134,25 @@ static enum pipeline_exit judge_workers(struct run *run)
 						  : PIPELINE_EXIT_RUN;
 	}
 	return PIPELINE_EXIT_OK;
+}
+
+/* Run the threads of one pass to their end. */
+static enum pipeline_exit run_threads(struct run *run, const struct pipeline_config *config)
+{
+	struct pipeline_result *result = run->result;
+	enum pipeline_exit exit = input_begin(&run->input, result);
+	run->shared.reader = run->input.streams ? run->input.reader : NULL;
+	int error = 0;
+	if (exit == PIPELINE_EXIT_OK) {
+		error = worker_threads_run(
+			run->workers, config->workers, show_replay, run, result->message);
+		exit = input_end(&run->input, result);
+	}
+	if (error != 0)
+		exit = PIPELINE_EXIT_RUN;
+	if (exit != PIPELINE_EXIT_OK)
+		atomic_store(&run->shared.failed, true); /* the workers have nothing to collect */
+	return exit != PIPELINE_EXIT_OK ? exit : judge_workers(run);
 }
 
 /* One pass of one variant. sample may be NULL: the pass only warms up. */
@@ -211,11 +174,7 @@ static enum pipeline_exit run_once(
 		run->workers[i].shared = &run->shared;
 		run->workers[i].index = i;
 	}
-	int error = worker_threads_run(
-		run->workers, config->workers, show_replay, run, run->result->message);
-	if (error != 0)
-		atomic_store(&run->shared.failed, true); /* the workers have nothing to collect */
-	enum pipeline_exit exit = error == 0 ? judge_workers(run) : PIPELINE_EXIT_RUN;
+	enum pipeline_exit exit = run_threads(run, config);
 	collect_reset(run->result);
 	for (uint32_t i = 0; i < config->workers; i++) {
 		if (!atomic_load(&run->shared.failed))
@@ -345,12 +304,16 @@ static enum pipeline_exit check_memory(struct run *run)
 	return PIPELINE_EXIT_RUN;
 }
 
-static void describe_traces(struct run *run)
+static void describe_input(struct run *run)
 {
 	for (size_t i = 0; i < run->variants_count; i++) {
-		if (i > 0)
-			run->variants[i].result->load = run->result->load;
-		describe_trace(run, run->variants[i].result);
+		struct pipeline_result *result = run->variants[i].result;
+		input_describe(&run->input, result);
+		if (result == run->result)
+			continue;
+		result->load = run->result->load;
+		result->streamed = run->result->streamed;
+		memcpy(result->stream_note, run->result->stream_note, sizeof(result->stream_note));
 	}
 }
 
@@ -372,13 +335,16 @@ static enum pipeline_exit execute(struct run *run)
 	struct timespec now;
 	enum pipeline_exit exit = PIPELINE_EXIT_OK;
 	if (run->config->source == PIPELINE_SOURCE_TRACE) {
-		exit = load(run);
+		const struct pipeline_config *config = run->config;
+		exit = input_open(&run->input,
+			config->loops * config->overlay * config->repeats * run->variants_count,
+			run->result);
 	} else {
 		clock_gettime(CLOCK_REALTIME, &now);
-		run->schedule.plan.epoch_ns =
+		run->input.plan.epoch_ns =
 			(uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 	}
-	describe_traces(run);
+	describe_input(run);
 	if (exit == PIPELINE_EXIT_OK)
 		exit = check_memory(run);
 	if (exit == PIPELINE_EXIT_OK)
@@ -386,9 +352,10 @@ static enum pipeline_exit execute(struct run *run)
 	if (exit != PIPELINE_EXIT_OK)
 		return exit;
 	struct worker_shared *shared = &run->shared;
-	shared->schedule = &run->schedule;
-	shared->trace = run->trace;
-	shared->stop = run->stop;
+	shared->schedule = &run->input.schedule;
+	shared->trace = run->input.trace;
+	shared->plan = &run->input.plan;
+	shared->stop = run->input.stop;
 	shared->tsc_hz = (double)rte_get_tsc_hz();
 	if (run->variants_count > 1)
 		exit = warm_up(run);
@@ -413,7 +380,7 @@ static int add_variants(struct run *run, const struct pipeline_config *configs,
 	if (run->variants == NULL)
 		return -ENOMEM;
 	run->variants_count = count;
-	run->config = &run->variants[0].config;
+	run->config = run->input.config = &run->variants[0].config;
 	for (size_t i = 0; i < count; i++) {
 		struct variant *variant = &run->variants[i];
 		BASE_ASSERT(configs[i].paths == configs[0].paths &&
@@ -433,8 +400,7 @@ static void destroy_run(struct run *run)
 {
 	port_stop(&run->source_port);
 	port_stop(&run->sink_port);
-	schedule_destroy(&run->schedule);
-	traces_trace_destroy(run->trace);
+	input_close(&run->input);
 	for (size_t i = 0; i < run->variants_count; i++)
 		free(run->variants[i].samples);
 	free(run->variants);
@@ -443,7 +409,7 @@ static void destroy_run(struct run *run)
 
 enum pipeline_exit pipeline_compare(const struct pipeline_config *configs,
 	struct pipeline_result *results, size_t count, size_t *told, const atomic_bool *stop,
-	progress_fn *progress, void *progress_context)
+	input_progress *progress, void *progress_context)
 {
 	*told = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -458,9 +424,9 @@ enum pipeline_exit pipeline_compare(const struct pipeline_config *configs,
 		return PIPELINE_EXIT_RUN;
 	}
 	run->result = &results[0];
-	run->stop = stop;
-	run->progress = progress;
-	run->progress_context = progress_context;
+	run->input.stop = stop;
+	run->input.progress = progress;
+	run->input.progress_context = progress_context;
 	enum pipeline_exit exit = PIPELINE_EXIT_RUN;
 	if (add_variants(run, configs, results, count) == 0)
 		exit = execute(run);
@@ -472,7 +438,7 @@ enum pipeline_exit pipeline_compare(const struct pipeline_config *configs,
 }
 
 enum pipeline_exit pipeline_run(const struct pipeline_config *config,
-	struct pipeline_result *result, const atomic_bool *stop, progress_fn *progress,
+	struct pipeline_result *result, const atomic_bool *stop, input_progress *progress,
 	void *progress_context)
 {
 	size_t told;

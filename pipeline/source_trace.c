@@ -6,8 +6,7 @@
  * period after the pass before.
  */
 #include "pipeline/source.h"
-
-#include "base/mbuf.h"
+#include "pipeline/source_frame.h"
 
 #include <rte_memcpy.h>
 
@@ -15,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PREFETCH_AHEAD = 12, BUFFERS_AHEAD = 4 };
+enum { PREFETCH_AHEAD = 12 };
 
 struct cursor {
 	uint64_t time_ns;  /* of the entry under it, on the run's time line */
@@ -101,28 +100,16 @@ static void remap(
 	base_remap_packet(packet, (uint32_t)number);
 }
 
-static void set_record(struct source_trace *source, struct base_packet *packet,
-	const struct cursor *cursor, const struct traces_record *record)
+static void set_record(struct base_packet *packet, uint8_t *data, const struct cursor *cursor,
+	const struct traces_record *record, uint32_t cap_len)
 {
+	base_packet_reset(packet);
+	packet->data = data;
 	packet->time_ns = cursor->time_ns;
 	packet->wire_len = record->wire_len;
 	packet->link = record->link;
 	packet->interface = record->interface;
-	packet->cap_len = record->cap_len;
-	if (BASE_UNLIKELY(record->cap_len > source->ring.data_room)) {
-		packet->cap_len = source->ring.data_room;
-		source->source.frames_cut++;
-	}
-}
-
-static void pad_to_wire(struct source_trace *source, struct base_packet *packet)
-{
-	uint32_t length = packet->wire_len < source->ring.data_room ? packet->wire_len
-								    : source->ring.data_room;
-	if (length > packet->cap_len) {
-		memset(packet->data + packet->cap_len, 0, length - packet->cap_len);
-		packet->cap_len = length;
-	}
+	packet->cap_len = cap_len;
 }
 
 /* Fetch what a few packets later will be copied: the trace streams through the cache once. */
@@ -141,39 +128,26 @@ static inline void prefetch_ahead(const struct source_trace *source, uint64_t po
 	}
 }
 
-/* Own the lines of a buffer that will be written soon; they rest in a farther cache level, as
- * they would after a NIC's write. */
-static inline void prefetch_buffer(struct base_packet *packet)
-{
-	uint8_t *data = (uint8_t *)(packet + 1) + RTE_PKTMBUF_HEADROOM;
-	BASE_PREFETCH_W(packet);
-	BASE_PREFETCH_W(&packet->key);
-	BASE_PREFETCH_W(data);
-	BASE_PREFETCH_W(data + 64);
-}
-
 static void emit(struct source_trace *source, struct base_packet *packet)
 {
 	const struct cursor *cursor = &source->cursors[0];
 	const struct schedule_entry *entry = &source->entries[cursor->position];
 	const struct traces_record *record = &source->records[entry->record];
-	/* The private area ends where the buffer starts: no need to touch the mbuf. */
-	uint8_t *data = (uint8_t *)(packet + 1) + RTE_PKTMBUF_HEADROOM;
+	uint8_t *data = source_frame_data(packet);
+	uint32_t cap_len = record->cap_len;
 	prefetch_ahead(source, cursor->position);
-	base_packet_reset(packet);
-	packet->data = data;
-	set_record(source, packet, cursor, record);
-	rte_memcpy(data, source->bytes + record->offset, packet->cap_len);
+	if (BASE_UNLIKELY(cap_len > source->ring.data_room)) {
+		cap_len = source->ring.data_room;
+		source->source.frames_cut++;
+	}
+	set_record(packet, data, cursor, record, cap_len);
+	rte_memcpy(data, source->bytes + record->offset, cap_len);
 	if (BASE_UNLIKELY(source->pad))
-		pad_to_wire(source, packet);
+		source_frame_pad(packet, source->ring.data_room);
 	if (source->parser != NULL) {
+		cap_len = packet->cap_len;
 		remap(source, packet, cursor->pass, cursor->copy);
-		base_packet_reset(packet);
-		packet->data = data;
-		uint32_t cap_len = source->pad ? packet->cap_len : 0;
-		set_record(source, packet, cursor, record);
-		if (source->pad && cap_len != 0)
-			packet->cap_len = cap_len;
+		set_record(packet, data, cursor, record, cap_len);
 	}
 	packet->seq = source->seq++;
 	packet->flags = (uint16_t)entry->flags;
@@ -190,8 +164,8 @@ static unsigned int trace_poll(
 		return 0;
 	while (taken < count && source->cursors_count != 0 &&
 		source->cursors[0].time_ns <= limit_ns) {
-		if (BASE_LIKELY(taken + BUFFERS_AHEAD < count))
-			prefetch_buffer(packets[taken + BUFFERS_AHEAD]);
+		if (BASE_LIKELY(taken + SOURCE_BUFFERS_AHEAD < count))
+			source_frame_prefetch(packets[taken + SOURCE_BUFFERS_AHEAD]);
 		emit(source, packets[taken++]);
 		advance(source);
 	}
@@ -230,17 +204,6 @@ static void start_cursors(struct source_trace *source)
 	source->cursors_count = source->overlay;
 }
 
-static uint32_t data_room_of(const struct pipeline_config *config, const struct schedule *schedule)
-{
-	uint32_t room =
-		config->pad_to_wire ? schedule->plan.wire_len_max : schedule->plan.cap_len_max;
-	room = (room + 63) / 64 * 64;
-	if (room < 2048 - RTE_PKTMBUF_HEADROOM)
-		room = 2048 - RTE_PKTMBUF_HEADROOM;
-	uint32_t room_max = UINT16_MAX - RTE_PKTMBUF_HEADROOM;
-	return room < room_max ? room : room_max;
-}
-
 int source_trace_create(struct source **out, const struct pipeline_config *config,
 	const struct schedule *schedule, const struct traces_trace *trace, unsigned int worker,
 	uint32_t reserve_buffers)
@@ -268,10 +231,12 @@ int source_trace_create(struct source **out, const struct pipeline_config *confi
 	if (config->overlay > 1 || (config->loop_shift && config->loops > 1))
 		error = base_parser_create(&source->parser, &config->parse);
 	snprintf(name, sizeof(name), "packets%u", worker);
+	uint32_t frame_max =
+		config->pad_to_wire ? schedule->plan.wire_len_max : schedule->plan.cap_len_max;
 	uint32_t ring_size = config->rx == PIPELINE_RX_COLD ? 1u << 17 : config->rx_ring;
 	if (error == 0)
 		error = packet_ring_create(&source->ring, name, ring_size, reserve_buffers,
-			data_room_of(config, schedule));
+			source_frame_room(frame_max));
 	if (error != 0) {
 		base_parser_destroy(source->parser);
 		free(source);

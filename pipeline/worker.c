@@ -4,7 +4,9 @@
 
 #include <rte_pause.h>
 
-enum { EXPIRY_LOOKS_PER_PACKET = 4 };
+#include <sched.h>
+
+enum { EXPIRY_LOOKS_PER_PACKET = 4, STARVED_POLLS_PER_YIELD = 64 };
 
 /* Add the cycles since `since` to a stage and start the next one. */
 static inline uint64_t lap(uint64_t *stage, uint64_t since)
@@ -70,8 +72,10 @@ static void receive(struct worker *worker, struct base_burst *burst, uint64_t li
 	for (unsigned int i = 0; i < burst->count; i++)
 		worker->books.read_wire_bytes += burst->packets[i]->wire_len;
 	worker->books.read += burst->count;
-	/* A full burst may have left packets behind that are due: time stops at its last one. */
-	if (burst->count == config->burst || config->clock == PIPELINE_CLOCK_VIRTUAL)
+	/* A full burst may have left packets behind that are due, and so may a reader that is late:
+	 * time stops at the last one. */
+	if (burst->count == config->burst || config->clock == PIPELINE_CLOCK_VIRTUAL ||
+		worker->source->starved)
 		limit_ns = burst->count == 0 ? 0 : burst->packets[burst->count - 1]->time_ns;
 	if (limit_ns > worker->now_ns)
 		worker->now_ns = limit_ns;
@@ -161,6 +165,59 @@ static unsigned int reframe(struct worker *worker, struct base_burst *burst, uin
 	return drain(worker, now_ns);
 }
 
+/* Of a wait that a chunk has ended: how long a packet was missed. Under the wall clock (limit_ns)
+ * that is no longer than the packet is late. */
+static uint64_t missed_cycles(const struct worker *worker, uint64_t waited, uint64_t limit_ns)
+{
+	const struct worker_shared *shared = worker->shared;
+	const struct source *source = worker->source;
+	if (limit_ns == UINT64_MAX || !source->took)
+		return waited;
+	if (source->took_ns >= limit_ns)
+		return 0;
+	double late_s = (double)(limit_ns - source->took_ns) / 1e9 / shared->config->speed;
+	double late = late_s * shared->tsc_hz;
+	return late < (double)waited ? (uint64_t)late : waited;
+}
+
+/* Account for waiting, which stages are not charged with. since: start of the iteration. */
+static void note_wait(struct worker *worker, uint64_t since, uint64_t limit_ns)
+{
+	struct worker_waits *waits = &worker->waits;
+	const struct source *source = worker->source;
+	if (waits->since != 0 && (source->took || source->done)) {
+		uint64_t missed = missed_cycles(worker, since - waits->since, limit_ns);
+		/* Has it waited itself since the chunk before? Then it was ahead of another worker,
+		 * whose full ring kept it from going on. */
+		if (source->pauses != waits->pauses) {
+			waits->held_up_cycles += missed;
+		} else if (missed != 0) {
+			waits->starved_times++;
+			waits->starved_polls += waits->polls;
+			waits->starved_cycles += missed;
+		}
+		waits->since = 0;
+	}
+	waits->pauses = source->pauses;
+	if (!source->starved)
+		return;
+	if (waits->since == 0) {
+		waits->since = base_cycles();
+		waits->polls = 0;
+	}
+	waits->polls++;
+}
+
+/* An iteration without packets that does not count: time stands still until the reader goes on. */
+static void sit_out(struct worker *worker, uint64_t since)
+{
+	/* Copying the first packets of a burst that is not whole yet is work all the same. */
+	if (worker->source->took) {
+		uint64_t start = since;
+		worker->cycles.total += lap(&worker->cycles.source, since) - start;
+	}
+}
+
 /* One iteration. limit_ns: no packet later than this may be taken yet. Returns packets touched. */
 static unsigned int step(struct worker *worker, uint64_t limit_ns)
 {
@@ -168,6 +225,13 @@ static unsigned int step(struct worker *worker, uint64_t limit_ns)
 	uint64_t start = base_cycles(), since = start;
 	receive(worker, burst, limit_ns);
 	unsigned int touched = burst->count;
+	const struct source *source = worker->source;
+	if (BASE_UNLIKELY(source->starved || worker->waits.since != 0))
+		note_wait(worker, start, limit_ns);
+	if (BASE_UNLIKELY(touched == 0 && (source->starved || source->done))) {
+		sit_out(worker, start);
+		return 0;
+	}
 	if (touched != 0)
 		since = lap(&worker->cycles.source, since);
 	if (limit_ns != UINT64_MAX)
@@ -193,6 +257,15 @@ static unsigned int step(struct worker *worker, uint64_t limit_ns)
 	return touched;
 }
 
+/* Nothing to do. Whoever waits for the reader may hold the CPU that it needs. */
+static void idle(const struct worker *worker)
+{
+	if (worker->source->starved && worker->waits.polls % STARVED_POLLS_PER_YIELD == 0)
+		sched_yield();
+	else
+		rte_pause(); /* not due yet, or a device still has the buffers */
+}
+
 /* Capture time that the wall clock has reached: absolute, so it cannot drift. */
 static uint64_t wall_now_ns(const struct worker *worker)
 {
@@ -206,7 +279,7 @@ static void loop_virtual(struct worker *worker)
 	while (!worker->source->done &&
 		!atomic_load_explicit(worker->shared->stop, memory_order_relaxed)) {
 		if (step(worker, UINT64_MAX) == 0)
-			rte_pause(); /* a device still has the buffers */
+			idle(worker);
 		atomic_store_explicit(&worker->progress, worker->books.read, memory_order_relaxed);
 	}
 }
@@ -222,7 +295,7 @@ static void loop_wall(struct worker *worker)
 		if (now_ns >= last_ns)
 			break;
 		if (step(worker, now_ns) == 0)
-			rte_pause();
+			idle(worker);
 		atomic_store_explicit(&worker->progress, worker->books.read, memory_order_relaxed);
 	}
 }

@@ -17,10 +17,22 @@ struct worker_cycles {
 	uint64_t total; /* of iterations that did work */
 };
 
+/* Waiting for the reader of a stream. */
+struct worker_waits {
+	uint64_t since;  /* cycles; 0: not waiting */
+	uint64_t pauses; /* the reader's when the latest chunk came */
+	uint64_t polls;  /* in vain, of this wait */
+	/* ended waits: the reader had not read fast enough, ... */
+	uint64_t starved_times, starved_polls, starved_cycles;
+	uint64_t held_up_cycles; /* ... or waited for another worker to make room */
+};
+
 struct worker_shared {
 	const struct pipeline_config *config;
 	const struct schedule *schedule;
-	const struct traces_trace *trace;
+	const struct traces_trace *trace; /* NULL unless played from memory */
+	struct reader *reader;            /* NULL unless captures are streamed */
+	const struct plan *plan;          /* where time starts, the first packet's link type */
 	const struct port *source_port, *sink_port; /* NULL unless used */
 	const atomic_bool *stop; /* of the user; partner: the signal handler's store */
 	atomic_bool failed;      /* a worker could not be set up: all leave */
@@ -50,6 +62,7 @@ struct worker {
 	struct base_packet *dropped[BASE_BURST_MAX];
 
 	struct worker_cycles cycles;
+	struct worker_waits waits;
 	struct pipeline_books books;
 	uint64_t runs_in, runs_in_packets, flow_runs_out;
 	uint32_t last_hash_in, last_hash_out;

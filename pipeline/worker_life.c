@@ -32,7 +32,10 @@ static int setup_source(struct worker *worker)
 {
 	const struct worker_shared *shared = worker->shared;
 	int error;
-	if (shared->config->source == PIPELINE_SOURCE_TRACE)
+	if (shared->reader != NULL)
+		error = source_stream_create(&worker->source, shared->config, shared->reader,
+			worker->index, reserve_buffers(worker));
+	else if (shared->config->source == PIPELINE_SOURCE_TRACE)
 		error = source_trace_create(&worker->source, shared->config, shared->schedule,
 			shared->trace, worker->index, reserve_buffers(worker));
 	else
@@ -45,7 +48,7 @@ static int setup_sink(struct worker *worker)
 {
 	const struct worker_shared *shared = worker->shared;
 	const struct pipeline_config *config = shared->config;
-	const struct plan *plan = &shared->schedule->plan;
+	const struct plan *plan = shared->plan;
 	int error;
 	if (config->sink == PIPELINE_SINK_FILE)
 		error = sink_file_create(&worker->sink, config, worker->index, plan->epoch_ns,

@@ -61,12 +61,16 @@ static void *worker_thread(void *context)
 		atomic_store(&shared->failed, true);
 	pthread_mutex_unlock(&pass->gate);
 	pthread_barrier_wait(&pass->barrier);
-	if (worker->index == 0)
+	if (worker->index == 0) {
+		if (shared->reader != NULL && !atomic_load(&shared->failed))
+			reader_wait_until_ahead(shared->reader);
 		shared->start_cycles = base_cycles();
+	}
 	pthread_barrier_wait(&pass->barrier);
 	if (!atomic_load(&shared->failed)) {
 		worker_loop(worker);
-		worker_finish(worker);
+		if (!worker->source->failed)
+			worker_finish(worker);
 	}
 	rte_thread_unregister();
 	atomic_store_explicit(&argument->finished, true, memory_order_release);

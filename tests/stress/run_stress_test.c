@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whole runs with several workers, some stopped at a random moment from another thread: books must
- * balance and flows keep their order whatever the moment; undisturbed runs must give the same flow
- * results for every number of workers. Meant for ThreadSanitizer; passes without it too.
+ * balance and flows keep their order whatever the moment, from memory and as a stream; undisturbed
+ * runs must give the same flow results for every number of workers. Meant for ThreadSanitizer;
+ * passes without it too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,7 +83,7 @@ static void *stop_later(void *context)
 	return NULL;
 }
 
-static void a_run_stopped_at_any_moment_balances_its_books(void **)
+static void stop_at_any_moment(enum pipeline_stream stream)
 {
 	const char *paths[] = { capture };
 	struct pipeline_config config;
@@ -92,11 +93,13 @@ static void a_run_stopped_at_any_moment_balances_its_books(void **)
 	base_rng_seed(&rng, seed);
 	print_message("seed %llu\n", (unsigned long long)seed);
 	configure(&config, paths);
+	config.stream = stream;
 	config.loops = 1000000;
 	for (int round = 0; round < 8; round++) {
 		struct stopper stopper = { .after_us = base_rng_below(&rng, 300000) };
 		pthread_t thread;
 		config.workers = 1 + (uint32_t)round % 4;
+		config.overlay = stream == PIPELINE_STREAM_ON ? 1 + (uint32_t)round / 4 * 2 : 1;
 		assert_int_equal(pthread_create(&thread, NULL, stop_later, &stopper), 0);
 		enum pipeline_exit exit = pipeline_run(&config, result, &stopper.stop, NULL, NULL);
 		pthread_join(thread, NULL);
@@ -107,6 +110,16 @@ static void a_run_stopped_at_any_moment_balances_its_books(void **)
 	free(result);
 }
 
+static void a_run_stopped_at_any_moment_balances_its_books(void **)
+{
+	stop_at_any_moment(PIPELINE_STREAM_OFF);
+}
+
+static void a_stream_stopped_at_any_moment_balances_its_books(void **)
+{
+	stop_at_any_moment(PIPELINE_STREAM_ON);
+}
+
 static void flow_results_do_not_depend_on_the_number_of_workers(void **)
 {
 	const char *paths[] = { capture };
@@ -115,14 +128,15 @@ static void flow_results_do_not_depend_on_the_number_of_workers(void **)
 	const atomic_bool stop = false;
 	uint64_t digest = 0;
 	configure(&config, paths);
-	for (uint32_t workers = 1; workers <= 4; workers++) {
-		config.workers = workers;
+	for (uint32_t run = 0; run < 8; run++) {
+		config.workers = 1 + run % 4;
+		config.stream = run < 4 ? PIPELINE_STREAM_OFF : PIPELINE_STREAM_ON;
 		enum pipeline_exit exit = pipeline_run(&config, result, &stop, NULL, NULL);
 		if (exit != PIPELINE_EXIT_OK)
 			fail_msg("exit %d: %s", exit, result->message);
 		assert_int_equal(result->books.forwarded, PACKETS);
 		assert_int_equal(result->conntrack.inserted, FLOWS);
-		if (workers > 1)
+		if (run > 0)
 			assert_int_equal(result->flow_digest, digest);
 		digest = result->flow_digest;
 	}
@@ -134,6 +148,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_run_stopped_at_any_moment_balances_its_books),
+		cmocka_unit_test(a_stream_stopped_at_any_moment_balances_its_books),
 		cmocka_unit_test(flow_results_do_not_depend_on_the_number_of_workers),
 	};
 	return cmocka_run_group_tests(tests, write_capture, remove_capture);
