@@ -72,7 +72,8 @@ int lb_backends_init(struct lb_backends *backends, const struct chain_lb_config 
 void lb_backends_release(struct lb_backends *backends);
 
 /* Values that are no backend. */
-enum { LB_NONE = UINT32_MAX, LB_DRAINED = UINT32_MAX - 1 };
+#define LB_NONE    UINT32_MAX
+#define LB_DRAINED (UINT32_MAX - 1)
 
 /* Position of a backend for a new connection, LB_NONE (none of that family) or LB_DRAINED (none
  * takes any). */
