@@ -5,10 +5,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { FILES_BESIDE = 64, NOTE_SIZE = 512 };
+enum { NOTE_SIZE = 512 };
 
 static enum pipeline_exit check(struct transform *transform)
 {
@@ -30,17 +29,6 @@ static enum pipeline_exit check(struct transform *transform)
 			"copy",
 			path);
 	return PIPELINE_EXIT_OK;
-}
-
-/* Every copy has the capture open. Where that is refused, opening says so. */
-static void allow_files(uint64_t count)
-{
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + FILES_BESIDE)
-		return;
-	limit.rlim_cur =
-		count + FILES_BESIDE < limit.rlim_max ? count + FILES_BESIDE : limit.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* The capture once more, for a copy: all of it, or the copy's part. */
@@ -69,7 +57,6 @@ static enum pipeline_exit build(struct transform *transform, struct traces_slice
 	const struct traces_scale_options *scale = &transform->options->transform.scale;
 	struct traces_packets *made = NULL;
 	enum pipeline_exit code = PIPELINE_EXIT_OK;
-	allow_files(scale->copies);
 	for (uint32_t copy = 0; copy < scale->copies && code == PIPELINE_EXIT_OK; copy++)
 		code = open_copy(transform, copy, &slices[copy]);
 	if (code == PIPELINE_EXIT_OK)

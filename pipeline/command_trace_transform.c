@@ -8,8 +8,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
-enum { TEXT_SIZE = 48, LABEL_WIDTH = 26, COLUMN_WIDTH = 16 };
+enum { TEXT_SIZE = 48, LABEL_WIDTH = 26, COLUMN_WIDTH = 16, FILES_BESIDE = 64 };
 
 static bool is_stdio(const char *path)
 {
@@ -72,6 +73,17 @@ static enum pipeline_exit check_files(struct transform *transform)
 		command, transform->inputs, transform->inputs_count, "--json", json);
 }
 
+/* Every stream has a file open. Where so many are refused, opening says so. */
+static void allow_files(uint64_t count)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + FILES_BESIDE)
+		return;
+	limit.rlim_cur =
+		count + FILES_BESIDE < limit.rlim_max ? count + FILES_BESIDE : limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 enum pipeline_exit transform_begin(struct transform *transform, struct command *command,
 	struct options *options, const char *name, size_t streams_max)
 {
@@ -91,6 +103,7 @@ enum pipeline_exit transform_begin(struct transform *transform, struct command *
 	transform->reports = calloc(streams_max, sizeof(*transform->reports));
 	if (transform->streams == NULL || transform->reports == NULL)
 		return out_of_memory(transform);
+	allow_files(streams_max);
 	return PIPELINE_EXIT_OK;
 }
 
@@ -195,8 +208,7 @@ void transform_tell(const struct transform *transform, uint64_t count, const cha
 {
 	if (count != 0)
 		command_error(transform->command, PIPELINE_EXIT_OK, "%s: %" PRIu64 " %s",
-			is_stdio(transform->output) ? "standard output" : transform->output, count,
-			what);
+			command_trace_output_name(transform->output), count, what);
 }
 
 FILE *transform_stream(const struct transform *transform)

@@ -392,6 +392,21 @@ class Transforms(unittest.TestCase):
             grown = peak_kb(line, big) - peak_kb(line, self.made)
             self.assertLess(grown, 12000, line)
 
+    def test_many_copies_need_many_files(self):
+        def files(most):
+            return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (50, most))
+
+        small, out = self.folder / "small.pcap", self.folder / "out.pcap"
+        run("slice", "--packets", 10, "--quiet", self.made, small)
+        line = ("scale", "--overlay", 200, "--quiet", small, out)
+        self.assertEqual(run(*line, preexec_fn=files(1000)).returncode, 0)
+        self.assertEqual(len(self.packets(out)), 2000)
+        out.unlink()
+        done = run(*line, preexec_fn=files(50))
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"\Asheaf: .*small\.pcap: Too many open files\n\Z")
+        self.assertFalse(out.exists())
+
     def test_an_interrupt_leaves_no_file(self):
         with subprocess.Popen([SHEAF, "trace", "scale", "--overlay", "1000", "--quiet", self.made,
                                self.folder / "out.pcap"], stderr=subprocess.PIPE) as process:
