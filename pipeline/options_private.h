@@ -73,4 +73,5 @@ int options_parse_slice_from(
 	struct options *options, void *target, const char *text, char *message);
 int options_parse_slice_to(struct options *options, void *target, const char *text, char *message);
 int options_parse_source(struct options *options, void *target, const char *text, char *message);
+int options_parse_table(struct options *options, void *target, const char *text, char *message);
 int options_parse_zone(struct options *options, void *target, const char *text, char *message);

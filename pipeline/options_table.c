@@ -142,6 +142,8 @@ static const struct options_row run_rows[] = {
 		.high = 1 << 28 },
 	{ "table-size", "N", "the same as --conns", OPTIONS_KIND_COUNT32, .commands = RUNS,
 		.offset = OPTIONS_FIELD(config.conntrack.entries_max), .low = 1, .high = 1 << 28 },
+	{ "table", "NAME", "of connections, to compare with: see sheaf bench tables",
+		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_table },
 	{ "timeout", "ITEMS", "idle time until a connection ends: STATE=T,...; 0 means never",
 		OPTIONS_KIND_ITEMS, .commands = RUNS,
 		.offset = OPTIONS_FIELD(config.conntrack.timeout_ns), .items = timeout_items,

@@ -2,6 +2,7 @@
 /* The sections of the results document that differ between two equal runs: run and cost. */
 #include "pipeline/results.h"
 
+#include "conntrack/lab.h"
 #include "pipeline/options.h"
 
 #include <stdio.h>
@@ -78,6 +79,8 @@ static json_t *conntrack_options(struct results_builder *builder)
 	const struct conntrack_config *conntrack = &builder->config->conntrack;
 	json_t *object = json_object(), *timeouts = json_object();
 	results_put_count(builder, object, "entries", conntrack->entries_max);
+	results_put_text(
+		builder, object, "table", conntrack->table != NULL ? conntrack->table->name : NULL);
 	results_put_text(builder, object, "full", full[conntrack->full_policy]);
 	results_put_count(builder, object, "half_open", conntrack->half_open_max);
 	results_put_flag(builder, object, "pickup", conntrack->tcp_pickup);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One run or several over the same packets: load, schedule, start workers, repeat, collect. */
+#include "conntrack/foreign.h"
 #include "pipeline/collect.h"
 #include "pipeline/eal.h"
 #include "pipeline/input.h"
@@ -37,7 +38,7 @@ struct run {
 	struct worker *workers;
 };
 
-/* DPDK memory of one worker: packet buffers, route tables, rule tables. */
+/* DPDK memory of the workers: packet buffers, route tables, rule tables, connection tables. */
 static size_t eal_bytes(
 	const struct run *run, const struct pipeline_config *config, size_t page_bytes)
 {
@@ -61,6 +62,8 @@ static size_t eal_bytes(
 	}
 	if (config->source == PIPELINE_SOURCE_PORT || config->sink == PIPELINE_SINK_PORT)
 		bytes += (size_t)64 << 20;
+	bytes += conntrack_foreign_dpdk_bytes(
+		config->conntrack.table, 2 * (uint64_t)config->conntrack.entries_max);
 	return bytes * config->workers;
 }
 

@@ -24,13 +24,15 @@ ABOVE = {
     "pipeline": {"base", "traces", "reframer", "conntrack", "chain", "gpu_offload"},
 }
 # Public beside a folder's own header.
-ALSO_PUBLIC = ("conntrack/lab.h", "conntrack/oracle.h")
+ALSO_PUBLIC = ("conntrack/lab.h", "conntrack/foreign.h", "conntrack/oracle.h")
 UNBOUND = ("bench", "tests")  # may include anything
 
-# Headers from outside libc: pattern -> where it may stand (a folder, or a file without suffix).
+# Headers from outside libc: pattern -> where it may stand (a folder, an inner one with a slash at
+# its end, or a file without suffix).
 OUTSIDE = (
     (re.compile(r"rte_(lpm|lpm6|acl|errno|ip|memory|common|config|version)\.h$"), {"chain"}),
-    (re.compile(r"rte_.*\.h$"), {"base/mbuf", "pipeline"}),
+    (re.compile(r"rte_.*\.h$"), {"base/mbuf", "conntrack/foreign/", "pipeline"}),
+    (re.compile(r"(ck_.*|urcu.*)\.h$"), {"conntrack/foreign/"}),
     (re.compile(r"pcap(/.*)?\.h$"), {"traces"}),
     (re.compile(r"(zlib|zstd)\.h$"), {"traces"}),
     (re.compile(r"jansson\.h$"), {"pipeline"}),
@@ -43,8 +45,9 @@ OUTSIDE = (
 
 
 def stands_in(path, places):
-    stem = path.as_posix().rsplit(".", 1)[0]
-    return path.parts[0] in places or stem in places
+    name = path.as_posix()
+    inside = any(place.endswith("/") and name.startswith(place) for place in places)
+    return inside or path.parts[0] in places or name.rsplit(".", 1)[0] in places
 
 
 def judge_own(path, target):

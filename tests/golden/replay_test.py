@@ -279,6 +279,43 @@ class Results(unittest.TestCase):
                      lambda done: {**done.flow_results(), "trace": None})
 
 
+TABLES = ("bucket", "cuckoo", "robin_hood", "hopscotch", "chaining", "dlht", "growing",
+          "rte_hash", "rte_hash_rw", "rte_hash_lf", "ck_ht", "cds_lfht")
+
+
+class Tables(unittest.TestCase):
+    """Which table connections are kept in changes no result of a flow."""
+
+    # What depends on the table's layout, and on the laboratory's wheel.
+    OWN = ("memory_bytes", "bytes_per_flow", "timers_fired", "timers_rearmed",
+           "timers_moved_earlier", "expiry_late_max_ns")
+
+    def results(self, *options):
+        done = Replay(SAMPLE, "--overlay", 3, "--timeout", "udp_unreplied=10ms", *BASE, *options)
+        if "built without" in done.errors:
+            return None
+        self.assertEqual(done.status, EXIT_OK, done.errors)
+        self.assertEqual(done.counted(), "", options)
+        for name in self.OWN:
+            del done.document["conntrack"][name]
+        return done.document
+
+    def test_every_table_gives_the_same_results(self):
+        expected = self.results()
+        self.assertIsNone(expected["run"]["conntrack"]["table"])
+        self.assertGreater(expected["conntrack"]["expired"], 0)
+        seen = 0
+        for name in TABLES:
+            document = self.results("--table", name)
+            if document is None:
+                continue
+            seen += 1
+            self.assertEqual(document["run"]["conntrack"]["table"], name)
+            for part in ("trace", "reframer", "conntrack", "chain", "books"):
+                self.assertEqual(document[part], expected[part], (name, part))
+        self.assertGreaterEqual(seen, 10)
+
+
 class Pressure(unittest.TestCase):
     def setUp(self):
         holder = tempfile.TemporaryDirectory()

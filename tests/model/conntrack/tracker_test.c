@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "conntrack/lab.h"
 #include "conntrack/oracle.h"
+#include "tests/unit/conntrack/tables_under_test.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -498,7 +499,7 @@ static void every_table_agrees_with_the_oracle(void **state)
 	const struct conntrack_table_ops *table;
 	const struct conntrack_deletion_ops *deletion;
 	(void)state;
-	for (size_t i = 0; (table = conntrack_table_at(i)) != NULL; i++) {
+	for (size_t i = 0; (table = tables_under_test_at(i)) != NULL; i++) {
 		for (size_t j = 0; (deletion = conntrack_deletion_at(j)) != NULL; j++) {
 			struct variant variant = { table, deletion };
 			for (uint64_t seed = 1; seed <= SEEDS && !deletion->stale_hits; seed++)
@@ -512,7 +513,7 @@ static void every_strategy_keeps_books_and_bounds_when_full(void **state)
 	const struct conntrack_table_ops *table;
 	const struct conntrack_deletion_ops *deletion;
 	(void)state;
-	for (size_t i = 0; (table = conntrack_table_at(i)) != NULL; i++) {
+	for (size_t i = 0; (table = tables_under_test_at(i)) != NULL; i++) {
 		for (size_t j = 0; (deletion = conntrack_deletion_at(j)) != NULL; j++) {
 			struct variant variant = { table, deletion };
 			for (uint64_t seed = 1; seed <= SEEDS; seed++)
@@ -529,5 +530,5 @@ int main(void)
 		cmocka_unit_test(every_table_agrees_with_the_oracle),
 		cmocka_unit_test(every_strategy_keeps_books_and_bounds_when_full),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, tables_under_test_start, NULL);
 }
