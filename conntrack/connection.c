@@ -101,9 +101,36 @@ static void tell_owner(struct conntrack *tracker, uint32_t conn)
 
 static void free_index(struct conntrack *tracker, uint32_t conn)
 {
-	bury(&tracker->entries[conn]);
-	tracker->entries[conn].generation++;
-	tracker->free[tracker->free_count++] = conn;
+	struct conntrack_entry *entry = &tracker->entries[conn];
+	bury(entry);
+	entry->generation++;
+	entry->last_seen_ns = tracker->free_newest;
+	tracker->free_newest = conn;
+	tracker->free_count++;
+}
+
+/* The index that the next connection gets. There is one: slots_count exceeds what is live and
+ * retired. */
+static uint32_t next_index(const struct conntrack *tracker)
+{
+	return tracker->free_newest != BASE_CONN_NONE ? tracker->free_newest : tracker->fresh;
+}
+
+static void take_index(struct conntrack *tracker)
+{
+	if (tracker->free_newest != BASE_CONN_NONE) {
+		tracker->free_newest =
+			(uint32_t)tracker->entries[tracker->free_newest].last_seen_ns;
+		tracker->free_count--;
+	} else {
+		tracker->fresh++;
+	}
+	uint32_t next = next_index(tracker);
+	if (next >= tracker->slots_count)
+		return;
+	BASE_PREFETCH_W(&tracker->entries[next]);
+	if (tracker->user_stride != 0)
+		BASE_PREFETCH_W(conntrack_user_at(tracker, next));
 }
 
 void conntrack_remove(struct conntrack *tracker, uint32_t conn, uint64_t *counter)
@@ -232,7 +259,7 @@ static inline __attribute__((always_inline)) uint32_t open_with(struct conntrack
 						  : BASE_DROP_CONN_HALF_OPEN;
 		return BASE_CONN_NONE;
 	}
-	uint32_t conn = tracker->free[tracker->free_count - 1];
+	uint32_t conn = next_index(tracker);
 	struct conntrack_entry *entry = &tracker->entries[conn];
 	if (lab)
 		entry->key = *opening->key; /* some tables read it */
@@ -244,14 +271,7 @@ static inline __attribute__((always_inline)) uint32_t open_with(struct conntrack
 		*reason = BASE_DROP_CONN_TABLE_FULL;
 		return BASE_CONN_NONE;
 	}
-	tracker->free_count--;
-	if (tracker->free_count > 0) {
-		uint32_t next = tracker->free[tracker->free_count - 1];
-		BASE_PREFETCH_W(&tracker->entries[next]);
-		if (tracker->user_stride != 0)
-			BASE_PREFETCH_W(conntrack_user_at(tracker, next));
-	}
-
+	take_index(tracker);
 	fill(tracker, conn, opening);
 	if (!lab) {
 		if (tracker->stats.live == 0)

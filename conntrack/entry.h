@@ -37,7 +37,7 @@ static_assert(
 
 struct conntrack_entry {
 	struct base_flow_key key;
-	uint64_t last_seen_ns; /* latest arrival that refreshed it */
+	uint64_t last_seen_ns; /* latest arrival that refreshed it; of a free one: the next free */
 	uint32_t packets;      /* saturating */
 	uint32_t syn_seq;      /* sequence number of the SYN that opened it */
 	uint32_t generation;   /* counts removals; outlives the connection */

@@ -75,7 +75,7 @@ void conntrack_stats(const struct conntrack *tracker, struct conntrack_stats *st
 	stats->timers_moved_earlier = tracker->expiry.moved_earlier;
 	stats->memory_bytes = sizeof(*tracker) + structures +
 			      count * (sizeof(*tracker->entries) + sizeof(*tracker->hashes) +
-					      sizeof(*tracker->free) + tracker->user_stride);
+					      tracker->user_stride);
 	if (tracker->links != NULL)
 		stats->memory_bytes += count * sizeof(*tracker->links);
 	stats->memory_bytes += tracker->retired_max * sizeof(*tracker->retired);
@@ -132,12 +132,12 @@ static void visit_pair(void *context, uint32_t bucket, uint16_t tag, uint32_t co
 static void check_free(struct check *check)
 {
 	const struct conntrack *tracker = check->tracker;
-	uint64_t count = tracker->slots_count;
-	if (tracker->free_count > count ||
+	uint64_t count = tracker->fresh;
+	uint32_t conn = tracker->free_newest;
+	if (count > tracker->slots_count ||
 		tracker->stats.live + tracker->free_count + tracker->retired_count != count)
 		complain(check, "live, free and retired entries are not all entries");
 	for (uint32_t i = 0; check->error == 0 && i < tracker->free_count; i++) {
-		uint32_t conn = tracker->free[i];
 		if (conn >= count || check->seen[conn] != 0)
 			complain(check, "free index %u is twice free, or out of range", conn);
 		else if (tracker->entries[conn].state != CONNTRACK_STATE_NONE)
@@ -146,7 +146,11 @@ static void check_free(struct check *check)
 			complain(check, "free index %u has a timer", conn);
 		else
 			check->seen[conn] = SEEN_FREE;
+		if (check->error == 0)
+			conn = (uint32_t)tracker->entries[conn].last_seen_ns;
 	}
+	if (check->error == 0 && conn != BASE_CONN_NONE)
+		complain(check, "the list of free entries goes on behind its last");
 }
 
 static void visit_lab(void *context, uint32_t conn)

@@ -117,7 +117,7 @@ void conntrack_lab_unlink(struct conntrack *tracker, uint64_t mixed, uint32_t co
 void conntrack_lab_make_room(struct conntrack *tracker, uint64_t mixed, enum conntrack_lack lack)
 {
 	struct conntrack_lab *lab = tracker->lab;
-	/* What a strategy takes out of its lists must be removed: else it would lose sight of it. */
+	/* What a strategy takes out of its lists must go: else it would lose sight of it. */
 	if (lab->deletion_ops->make_room != NULL && may_remove(tracker, CONNTRACK_LAB_BURST))
 		lab->deletion_ops->make_room(lab->deletion, mixed, lab->now_ns, lack);
 }

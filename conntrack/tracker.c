@@ -57,12 +57,9 @@ static int allocate(struct conntrack *tracker)
 		base_arena_alloc(config->arena, count * sizeof(*tracker->entries), BASE_CACHE_LINE);
 	tracker->hashes =
 		base_arena_alloc(config->arena, count * sizeof(*tracker->hashes), BASE_CACHE_LINE);
-	tracker->free =
-		base_arena_alloc(config->arena, count * sizeof(*tracker->free), BASE_CACHE_LINE);
 	tracker->retired = base_arena_alloc(
 		config->arena, tracker->retired_max * sizeof(*tracker->retired), BASE_CACHE_LINE);
-	if (tracker->entries == NULL || tracker->hashes == NULL || tracker->free == NULL ||
-		tracker->retired == NULL)
+	if (tracker->entries == NULL || tracker->hashes == NULL || tracker->retired == NULL)
 		return -ENOMEM;
 	if (tracker->user_stride != 0) {
 		tracker->user = base_arena_alloc(
@@ -105,6 +102,7 @@ int conntrack_create(struct conntrack **out, const struct conntrack_config *conf
 		return -ENOMEM;
 
 	tracker->config = *config;
+	tracker->free_newest = BASE_CONN_NONE;
 	tracker->user_stride = user_stride(config->user_bytes);
 	tracker->retired_max = CONNTRACK_RETIRED_MAX;
 	if (config->deletion != NULL) /* a strategy may remove others along the way */
@@ -121,10 +119,6 @@ int conntrack_create(struct conntrack **out, const struct conntrack_config *conf
 		conntrack_destroy(tracker);
 		return error;
 	}
-	/* Lowest index on top. */
-	for (uint32_t i = 0; i < tracker->slots_count; i++)
-		tracker->free[i] = tracker->slots_count - 1 - i;
-	tracker->free_count = tracker->slots_count;
 	*out = tracker;
 	return 0;
 }
@@ -143,7 +137,6 @@ void conntrack_destroy(struct conntrack *tracker)
 	base_arena_free(arena, tracker->retired, tracker->retired_max * sizeof(*tracker->retired));
 	base_arena_free(arena, tracker->links, count * sizeof(*tracker->links));
 	base_arena_free(arena, tracker->user, count * tracker->user_stride);
-	base_arena_free(arena, tracker->free, count * sizeof(*tracker->free));
 	base_arena_free(arena, tracker->hashes, count * sizeof(*tracker->hashes));
 	base_arena_free(arena, tracker->entries, count * sizeof(*tracker->entries));
 	base_arena_free(arena, tracker, sizeof(*tracker));

@@ -82,8 +82,9 @@ struct conntrack {
 
 	/* insertion and removal */
 	uint32_t *hashes;
-	uint32_t *free; /* stack of free indices */
-	uint32_t free_count;
+	uint32_t free_newest; /* freed last; a list through the entries. BASE_CONN_NONE: none */
+	uint32_t free_count;  /* in the list */
+	uint32_t fresh;       /* from here on, indices that no connection has had */
 	uint32_t slots_count; /* entries_max, and room for those that wait to be told */
 	uint32_t retired_count, retired_max;
 	struct conntrack_retired *retired;

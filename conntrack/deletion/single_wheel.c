@@ -10,8 +10,8 @@
  * "single_wheel_eager": every packet moves its entry to the slot of its new due time, so that a
  * slot that comes up holds what is due and little else.
  *
- * Both are late by less than a tick, and slack is two, while the budget suffices; lazy without close
- * hints by the longest timeout more. 8 bytes per connection, 12 when eager, and 8 per slot.
+ * Both are late by less than a tick, and slack is two, while the budget suffices; lazy without
+ * close hints by the longest timeout more. 8 bytes per connection, 12 when eager, and 8 per slot.
  */
 #include "conntrack/deletion/deletion.h"
 #include "conntrack/deletion/lists.h"
