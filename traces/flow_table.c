@@ -18,13 +18,12 @@ int traces_flow_table_init(struct traces_flow_table *table)
 void traces_flow_table_destroy(struct traces_flow_table *table)
 {
 	traces_buffer_destroy(&table->flows);
-	traces_buffer_destroy(&table->links);
 	traces_buffer_destroy(&table->slots);
 }
 
 uint64_t traces_flow_table_memory_bytes(const struct traces_flow_table *table)
 {
-	return table->flows.capacity + table->links.capacity + table->slots.capacity;
+	return table->flows.capacity + table->slots.capacity;
 }
 
 /* First free slot for a hash. */
@@ -58,16 +57,14 @@ static int take_index(struct traces_flow_table *table, uint32_t *index)
 {
 	if (table->free_first != TRACES_FLOW_NONE) {
 		*index = table->free_first;
-		table->free_first = *traces_flow_link(table, *index);
+		table->free_first = traces_flow_at(table, *index)->hash;
 		return 0;
 	}
-	struct traces_buffer *flows = &table->flows, *links = &table->links;
+	struct traces_buffer *flows = &table->flows;
 	if (table->given >= TRACES_INFO_FLOWS_LIMIT ||
-		traces_buffer_reserve(flows, flows->used + sizeof(struct traces_flow)) != 0 ||
-		traces_buffer_reserve(links, links->used + sizeof(uint32_t)) != 0)
+		traces_buffer_reserve(flows, flows->used + sizeof(struct traces_flow)) != 0)
 		return -ENOMEM;
 	flows->used += sizeof(struct traces_flow);
-	links->used += sizeof(uint32_t);
 	*index = table->given++;
 	return 0;
 }
@@ -110,7 +107,7 @@ void traces_flow_table_remove(struct traces_flow_table *table, uint32_t index)
 	while (traces_flow_slot_at(table, place)->index_plus_one != index + 1)
 		place = (place + 1) & table->slots_mask;
 	free_place(table, place);
-	*traces_flow_link(table, index) = table->free_first;
+	traces_flow_at(table, index)->hash = table->free_first; /* as a link */
 	table->free_first = index;
 	table->count--;
 }

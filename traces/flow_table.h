@@ -4,8 +4,8 @@
  * they are in the table; a slot array with linear probing and half of it free finds them.
  *
  * Cost: a lookup reads one line of slots and one of the flow (both can be prefetched); insertion
- * and removal are O(1) but for the doubling of the slots. Memory: 64 bytes a flow, 4 for its link,
- * 16 to 32 for its slots.
+ * and removal are O(1) but for the doubling of the slots. Memory: 64 bytes a flow and 16 to 32
+ * for its slots.
  */
 #pragma once
 
@@ -50,8 +50,7 @@ struct traces_flow {
 	uint64_t last_packet; /* number of its last packet, from 1; 0: it had none yet */
 	uint32_t hash;
 	uint8_t directions; /* bits 0 and 1: seen as the key stands, and reversed */
-	bool live;
-	bool waiting; /* in the idle queue */
+	bool live;          /* its idle timeout has not run out; it is in the idle queue */
 };
 static_assert(sizeof(struct traces_flow) == 64, "one cache line");
 
@@ -61,7 +60,7 @@ struct traces_flow_slot {
 };
 
 struct traces_flow_table {
-	struct traces_buffer flows, links, slots;
+	struct traces_buffer flows, slots;
 	uint32_t slots_mask;
 	uint32_t count; /* in the table */
 	uint32_t given; /* indices given out so far */
@@ -81,12 +80,6 @@ static inline struct traces_flow *traces_flow_at(
 	const struct traces_flow_table *table, uint32_t index)
 {
 	return (struct traces_flow *)(void *)table->flows.data + index;
-}
-
-/* One word per flow for the list that it stands in: the idle queue's, or the free ones. */
-static inline uint32_t *traces_flow_link(const struct traces_flow_table *table, uint32_t index)
-{
-	return (uint32_t *)(void *)table->links.data + index;
 }
 
 static inline struct traces_flow_slot *traces_flow_slot_at(

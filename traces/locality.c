@@ -37,6 +37,7 @@ void traces_locality_destroy(struct traces_locality *locality)
 {
 	traces_flow_table_destroy(&locality->table);
 	traces_idle_destroy(&locality->idle);
+	traces_leavers_destroy(&locality->leavers);
 	free(locality->sketches);
 }
 
@@ -45,7 +46,8 @@ uint64_t traces_locality_memory_bytes(const struct traces_locality *locality)
 	uint64_t sketches =
 		locality->sketches == NULL ? 0 : SKETCHES * sizeof(struct traces_sketch);
 	return sizeof(*locality) + traces_flow_table_memory_bytes(&locality->table) +
-	       locality->idle.heap.capacity + sketches;
+	       traces_idle_memory_bytes(&locality->idle) + locality->leavers.notes.capacity +
+	       sketches;
 }
 
 /* ---- sketches: the flows that do not all fit in the table ---- */
@@ -56,53 +58,90 @@ static uint64_t sketch_hash(const struct traces_locality *locality, const struct
 	       base_flow_key_hash(key, &locality->sketch_hash[1]);
 }
 
-static void sketch_flow(struct traces_locality *locality, const struct base_flow_key *key)
+static void sketch_add(
+	struct traces_locality *locality, const struct traces_flow *flow, uint8_t direction)
 {
-	traces_sketch_add(&locality->sketches[SKETCH_FLOWS], sketch_hash(locality, key));
-}
-
-static void sketch_direction(
-	struct traces_locality *locality, const struct base_flow_key *key, uint8_t direction)
-{
-	uint64_t state = sketch_hash(locality, key) + direction;
+	uint64_t hash = sketch_hash(locality, &flow->key), state = hash + direction;
+	traces_sketch_add(&locality->sketches[SKETCH_FLOWS], hash);
 	traces_sketch_add(&locality->sketches[SKETCH_UNIDIRECTIONAL], base_rng_splitmix64(&state));
 }
 
 /* ---- room in the table ---- */
 
-static bool in_a_window(const struct traces_locality *locality, const struct traces_flow *flow)
+/* A packet with a number before this one is in no window that is still open. */
+static uint64_t windows_first(const struct traces_locality *locality)
 {
+	uint64_t first = UINT64_MAX;
 	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++) {
-		if (flow->last_packet >= locality->window_first[i])
-			return true;
+		if (locality->window_first[i] < first)
+			first = locality->window_first[i];
 	}
-	return false;
+	return first;
 }
 
-/* Flows whose idle timeout ran out, in the order in which it did. Without sketches they stay known;
- * with them they leave, or wait once more if a window needs them. */
+/* A flow leaves the table: it is over or has to make room. A window that it is in will not know it
+ * should it come back. */
+static void flow_leave(struct traces_locality *locality, uint32_t index)
+{
+	const struct traces_flow *flow = traces_flow_at(&locality->table, index);
+	if (locality->last_flow == index)
+		locality->last_flow = NONE; /* not the flow that comes */
+	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++) {
+		if (flow->last_packet >= locality->window_first[i])
+			locality->window_short[i] = true;
+	}
+	traces_flow_table_remove(&locality->table, index);
+}
+
+/* Whether a note still stands: its flow has not come back since. */
+static bool leaver_stays_idle(
+	const struct traces_locality *locality, const struct traces_leaver *leaver)
+{
+	const struct traces_flow *flow = traces_flow_at(&locality->table, leaver->index);
+	return !flow->live && flow->last_packet == leaver->last_packet;
+}
+
+/* The first of the leavers leaves. False when it had come back. */
+static bool leaver_leave(struct traces_locality *locality)
+{
+	struct traces_leaver leaver = traces_leavers_front(&locality->leavers);
+	traces_leavers_pop(&locality->leavers);
+	bool idle = leaver_stays_idle(locality, &leaver);
+	if (idle)
+		flow_leave(locality, leaver.index);
+	return idle;
+}
+
+/* A flow that is over and not known by the table alone leaves, or waits until no window needs it.
+ * Notes are no more than flows: void ones must not pile up. */
+static int flow_retire(struct traces_locality *locality, uint32_t index)
+{
+	const struct traces_flow *flow = traces_flow_at(&locality->table, index);
+	if (flow->last_packet < windows_first(locality)) {
+		flow_leave(locality, index);
+		return 0;
+	}
+	if (traces_leavers_count(&locality->leavers) >= locality->flows_max)
+		leaver_leave(locality);
+	return traces_leavers_push(&locality->leavers,
+		(struct traces_leaver){ .last_packet = flow->last_packet, .index = index });
+}
+
+/* Flows whose idle timeout ran out, in the order in which it did. Without sketches they stay
+ * known. */
 static int expire(struct traces_locality *locality, uint64_t limit_ns)
 {
-	uint32_t index;
-	int error;
-	while ((error = traces_idle_take(&locality->idle, &locality->table, limit_ns, &index)) ==
-			0 &&
-		index != NONE) {
-		struct traces_flow *flow = traces_flow_at(&locality->table, index);
-		locality->live -= flow->live;
-		flow->live = flow->waiting = false;
-		if (locality->sketches == NULL)
-			continue;
-		if (!in_a_window(locality, flow)) {
-			traces_flow_table_remove(&locality->table, index);
-			continue;
-		}
-		flow->waiting = true;
-		error = traces_idle_add(&locality->idle, &locality->table, index, locality->now_ns);
+	for (;;) {
+		uint32_t index;
+		int error = traces_idle_take(&locality->idle, &locality->table, limit_ns, &index);
+		if (error || index == NONE)
+			return error;
+		locality->live--;
+		traces_flow_at(&locality->table, index)->live = false;
+		error = locality->sketches != NULL ? flow_retire(locality, index) : 0;
 		if (error)
 			return error;
 	}
-	return error;
 }
 
 /* The table is full for the first time: from here on sketches count flows, and those that nothing
@@ -114,62 +153,61 @@ static int start_sketches(struct traces_locality *locality)
 		return -ENOMEM;
 	uint32_t count = locality->table.count; /* none has left yet */
 	for (uint32_t index = 0; index < count; index++) {
-		struct traces_flow *flow = traces_flow_at(&locality->table, index);
-		sketch_flow(locality, &flow->key);
+		const struct traces_flow *flow = traces_flow_at(&locality->table, index);
 		for (uint8_t direction = 1; direction <= 2; direction++) {
 			if (flow->directions & direction)
-				sketch_direction(locality, &flow->key, direction);
+				sketch_add(locality, flow, direction);
 		}
-		if (flow->waiting)
-			continue;
-		if (!in_a_window(locality, flow)) {
-			traces_flow_table_remove(&locality->table, index);
-			continue;
-		}
-		flow->waiting = true;
-		int error =
-			traces_idle_add(&locality->idle, &locality->table, index, locality->now_ns);
+		int error = flow->live ? 0 : flow_retire(locality, index);
 		if (error)
 			return error;
 	}
 	return 0;
 }
 
-/* The flow that is idle for longest leaves before its time. */
+/* A flow leaves before its time: one that only windows need, or the one idle for longest. */
 static int evict(struct traces_locality *locality)
 {
+	while (traces_leavers_count(&locality->leavers) > 0) {
+		if (leaver_leave(locality))
+			return 0;
+	}
 	uint32_t index;
 	int error =
 		traces_idle_take(&locality->idle, &locality->table, locality->now_ns + 1, &index);
 	if (error)
 		return error;
-	BASE_ASSERT(index != NONE); /* every flow waits once there are sketches */
-	struct traces_flow *flow = traces_flow_at(&locality->table, index);
-	locality->live -= flow->live;
-	locality->early_evictions += flow->live;
-	if (locality->last_flow == index)
-		locality->last_flow = NONE; /* not the flow that comes */
-	for (int i = 0; i < TRACES_LOCALITY_WINDOWS; i++) {
-		if (flow->last_packet >= locality->window_first[i])
-			locality->window_short[i] = true;
-	}
-	traces_flow_table_remove(&locality->table, index);
+	BASE_ASSERT(index != NONE); /* all flows are live, and those all wait */
+	locality->live--;
+	locality->early_evictions++;
+	flow_leave(locality, index);
 	return 0;
+}
+
+/* Room for one more flow beside those that are kept. -ENOMEM. */
+static int make_room(struct traces_locality *locality)
+{
+	uint64_t first = windows_first(locality);
+	while (traces_leavers_count(&locality->leavers) > 0 &&
+		traces_leavers_front(&locality->leavers).last_packet < first)
+		leaver_leave(locality);
+	return locality->table.count >= locality->flows_max ? evict(locality) : 0;
 }
 
 /* A flow that is not in the table. -ENOMEM. */
 static int flow_enter(struct traces_locality *locality, const struct base_flow_key *key,
 	uint32_t hash, uint32_t *index)
 {
-	if (locality->table.count >= locality->flows_max) {
-		int error = locality->sketches == NULL ? start_sketches(locality) : 0;
-		if (error == 0 && locality->table.count >= locality->flows_max)
-			error = evict(locality);
+	if (locality->sketches == NULL && locality->table.count >= locality->flows_max) {
+		int error = start_sketches(locality);
 		if (error)
 			return error;
 	}
-	if (locality->sketches != NULL)
-		sketch_flow(locality, key);
+	if (locality->sketches != NULL) {
+		int error = make_room(locality);
+		if (error)
+			return error;
+	}
 	return traces_flow_table_insert(&locality->table, key, hash, index);
 }
 
@@ -240,19 +278,17 @@ static int flow_revive(struct traces_locality *locality, struct traces_flow *flo
 	locality->insertions++;
 	if (++locality->live > locality->peak_live)
 		locality->peak_live = locality->live;
-	if (flow->waiting)
-		return 0;
-	flow->waiting = true;
-	return traces_idle_add(&locality->idle, &locality->table, index, locality->now_ns);
+	return traces_idle_add(&locality->idle, index, locality->now_ns);
 }
 
+/* The first packet that way since the flow is in the table. */
 static void flow_turned(
 	struct traces_locality *locality, struct traces_flow *flow, uint8_t direction)
 {
 	flow->directions |= direction;
 	locality->flows_unidirectional++;
 	if (locality->sketches != NULL)
-		sketch_direction(locality, &flow->key, direction);
+		sketch_add(locality, flow, direction);
 }
 
 int traces_locality_add(struct traces_locality *locality, uint64_t time_ns,

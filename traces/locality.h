@@ -13,14 +13,16 @@
  * earlier than its predecessor counts as simultaneous with it.
  *
  * Memory: one entry for each flow, until there are flows_max. From then on flows that are neither
- * live nor in a window leave the table and distinct flows are counted by sketches. When all
- * flows_max are live and one more comes, the one idle for longest leaves early: should it come
- * back in time, it is one insertion too many, and if it was in a window, one group too many there.
+ * live nor in a window leave the table and distinct flows are counted by sketches. When that is not
+ * enough, one that only a window needs leaves early, and should it come back, it is one group too
+ * many there. When all flows_max are live and one more comes, the one idle for longest leaves:
+ * should it come back in time, it is one insertion too many as well.
  */
 #pragma once
 
 #include "traces/flow_table.h"
 #include "traces/idle_queue.h"
+#include "traces/leavers.h"
 
 struct traces_sketch;
 
@@ -28,7 +30,8 @@ enum { TRACES_LOCALITY_WINDOWS = 2 * TRACES_WINDOWS };
 
 struct traces_locality {
 	struct traces_flow_table table;
-	struct traces_idle_queue idle;
+	struct traces_idle_queue idle; /* of the live ones */
+	struct traces_leavers leavers; /* with sketches: not live, and maybe in a window */
 	uint64_t flows_unidirectional;
 	uint32_t flows_max;
 	/* of distinct flows, two-way and one-way; NULL while all flows are in the table */

@@ -28,8 +28,11 @@ static void count_tags(struct traces_info *info, const struct base_packet *packe
 		offset = 14;
 	else
 		return;
+	uint16_t ethertype = offset + 2 <= packet->cap_len ? get16(packet->data + offset) : 0;
+	if (BASE_LIKELY(ethertype == 0x0800 || ethertype == 0x86dd))
+		return; /* plain IP */
 	unsigned int vlans = 0;
-	uint16_t ethertype = 0;
+	ethertype = 0;
 	for (int i = 0; i < TAGS_MAX && offset + 2 <= packet->cap_len; i++) {
 		ethertype = get16(packet->data + offset);
 		if (!is_vlan(ethertype))
