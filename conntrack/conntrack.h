@@ -152,6 +152,10 @@ struct conntrack;
 /* Linux's defaults (nf_conntrack-sysctl), 64 Ki entries. */
 void conntrack_config_defaults(struct conntrack_config *config);
 
+/* Which bucket of the tracker's own table a packet's hash falls into, for traffic that is made to
+ * collide. */
+uint32_t conntrack_bucket_of(uint32_t entries_max, uint64_t salt, uint32_t hash);
+
 /* -EINVAL, -ENOMEM. */
 int conntrack_create(struct conntrack **out, const struct conntrack_config *config);
 void conntrack_destroy(struct conntrack *tracker);

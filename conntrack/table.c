@@ -22,6 +22,13 @@ void conntrack_table_shape(
 	};
 }
 
+uint32_t conntrack_bucket_of(uint32_t entries_max, uint64_t salt, uint32_t hash)
+{
+	struct conntrack_table table;
+	conntrack_table_shape(&table, entries_max, CONNTRACK_TABLE_LOAD, salt);
+	return (uint32_t)(conntrack_table_mix(&table, hash) >> table.shift);
+}
+
 int conntrack_table_init(struct conntrack_table *table, uint32_t entries_max, double load,
 	uint64_t salt, struct base_arena *arena)
 {

@@ -430,81 +430,7 @@ const char *traces_exactness_name(enum traces_exactness exactness);
 /* Multi-line text for people; returns 0 or -EIO. */
 int traces_info_print(const struct traces_info *info, FILE *stream);
 
-/* ---- synthesis: `sheaf trace gen` -------------------------------------------------------- */
-
-enum traces_order { TRACES_ORDER_ROUND_ROBIN, TRACES_ORDER_UNIFORM, TRACES_ORDER_ZIPF };
-
-struct traces_synth_options {
-	uint64_t flows; /* distinct connections, >= 1 */
-	uint64_t packets;
-	uint64_t run_length; /* exact: consecutive packets of one flow; neighbours always differ */
-	enum traces_order order;
-	double zipf_exponent;   /* default 1.0 */
-	uint32_t frame_bytes;   /* on the wire without FCS, default 128, >= 64 */
-	uint64_t packets_per_s; /* spacing of timestamps, default 1 M */
-	uint64_t start_ns;      /* first timestamp */
-	uint64_t seed;
-	uint8_t protocol; /* UDP (default) or TCP */
-	bool ip6;
-};
-
-void traces_synth_options_defaults(struct traces_synth_options *options);
-/* -EINVAL with a one-line reason in message (TRACES_MESSAGE_SIZE), -ENOMEM. */
-int traces_synth_generate(
-	struct traces_trace **out, const struct traces_synth_options *options, char *message);
-
-/* ---- generation: `sheaf trace gen --preset` ----------------------------------------------- */
-
-enum traces_preset {
-	TRACES_PRESET_CAMPUS,
-	TRACES_PRESET_BACKBONE,
-	TRACES_PRESET_SCAN,
-	TRACES_PRESET_DATACENTER,
-	TRACES_PRESETS_COUNT
-};
-
-/* Directions of a connection that the trace shows; what its packets begin with. */
-enum traces_ways { TRACES_WAYS_PRESET, TRACES_WAYS_ONE, TRACES_WAYS_BOTH };
-enum traces_frames { TRACES_FRAMES_PRESET, TRACES_FRAMES_ETHERNET, TRACES_FRAMES_RAW };
-
-/*
- * Traffic by a model of flows (docs/traces.md has the model, traces/generate_model.c its
- * parameters). A share below 0, and 0 where it says so, leaves the preset's value.
- */
-struct traces_generate_options {
-	enum traces_preset preset;
-	uint64_t bits_per_s;      /* on Ethernet: 24 bytes per frame on top; default 1 Gb/s */
-	uint64_t packets_per_s;   /* instead of bits_per_s; 0: not given */
-	uint64_t new_flows_per_s; /* 0: by the preset */
-	/* The end is what comes first; 0: no such limit. */
-	uint64_t packets;
-	uint64_t duration_ns;
-	uint64_t flows; /* no more begin after so many; the trace ends when all are over */
-	uint64_t start_ns;
-	uint64_t seed;
-	enum traces_ways ways;
-	enum traces_frames frames;
-	uint32_t snaplen;  /* 0: the preset's */
-	bool microseconds; /* timestamps are whole ones */
-	bool cold;         /* no flows are in progress at the start */
-	uint16_t vlans;    /* flows are spread over VLANs 1 to this; 0: no tags; not with RAW */
-	double ip6_share;
-	double unanswered_share; /* of flows of at most 3 packets: SYNs without an answer */
-	double retransmit_share, reorder_share; /* of TCP data packets */
-	double fragment_share;                  /* of UDP data packets */
-	double icmp_error_share;                /* of UDP flows of two packets */
-};
-
-void traces_generate_options_defaults(struct traces_generate_options *options);
-/* Name of a preset; NULL behind the last. */
-const char *traces_preset_name(enum traces_preset preset);
-/*
- * The stream ends by options; next returns -ENOMEM when flows need more memory. Memory: 80 bytes
- * per flow in progress (about 17,000 per Gb/s of campus traffic) and a batch. Cost: about 150 ns
- * per packet. -EINVAL with a line in message (TRACES_MESSAGE_SIZE), -ENOMEM.
- */
-int traces_packets_generate(
-	struct traces_packets **out, const struct traces_generate_options *options, char *message);
+/* ---- made traffic: `sheaf trace gen` is in traces/generation.h ------------------------------ */
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
@@ -583,3 +509,5 @@ enum traces_compression traces_compression_from_path(const char *path);
 /* Are these fields of an IPSummaryDump that can be written, from 1 to 64? -EINVAL with the first
  * that cannot in refused (TRACES_MESSAGE_SIZE). */
 int traces_ipsum_check_fields(const char *fields, char *refused);
+
+#include "traces/generation.h"
