@@ -2,6 +2,8 @@
 /* Defaults of a run, and the checks that need several fields together. */
 #include "pipeline/pipeline.h"
 
+#include "base/rng.h"
+
 #include <errno.h>
 #include <stdio.h>
 
@@ -124,4 +126,11 @@ int pipeline_config_check(const struct pipeline_config *config, char *message)
 	if (error == 0)
 		error = check_reframer(config, message);
 	return error;
+}
+
+void pipeline_hash_salts(uint64_t seed, uint64_t salts[2])
+{
+	uint64_t state = seed;
+	salts[0] = base_rng_splitmix64(&state);
+	salts[1] = base_rng_splitmix64(&state);
 }

@@ -98,7 +98,11 @@ int options_create(struct options **out, enum options_command command)
 	};
 	bench_lb_options_defaults(&options->bench_lb);
 	traces_relink_options_defaults(&options->convert.relink, BASE_LINK_ETHERNET);
-	options->synth.flows = options->synth.packets = options->synth.packets_per_s = 0;
+	options->gen = (struct options_gen){
+		.seed = options->synth.seed,
+		.run_seed = options->config.seed,
+		.conns = options->config.conntrack.entries_max,
+	};
 	traces_generate_options_defaults(&options->generate);
 	*out = options;
 	return 0;

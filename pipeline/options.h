@@ -85,6 +85,23 @@ struct options_transform {
 	const char *expression; /* filter; NULL: not given */
 };
 
+/* trace gen, whatever kind of traffic; 0: not given. */
+struct options_gen {
+	unsigned int preset; /* 0 none, then 1 + enum traces_preset, then OPTIONS_GEN_WORST_CASE */
+	unsigned int attack; /* 0 none, else 1 + enum traces_attack */
+	uint64_t flows, packets, duration_ns;
+	uint64_t packets_per_s, bits_per_s; /* one of them */
+	uint32_t frame_bytes, snaplen;
+	uint64_t seed;
+	bool microseconds, tcp;
+	uint64_t period_ns;
+	unsigned int hash; /* enum base_hash_kind */
+	uint64_t run_seed;
+	uint32_t conns;
+};
+
+enum { OPTIONS_GEN_WORST_CASE = 1 + TRACES_PRESETS_COUNT };
+
 /* What a command was asked to do. Strings live as long as the options. */
 struct options {
 	enum options_command command;
@@ -97,14 +114,10 @@ struct options {
 	const char *config_file; /* NULL: none */
 
 	struct traces_info_options info;
-	struct traces_synth_options synth; /* flows, packets, packets_per_s: 0 when not given */
+	struct options_gen gen;
+	struct traces_synth_options synth;
 	struct traces_generate_options generate;
-	unsigned int gen_preset;  /* trace gen: 0 none, else 1 + enum traces_preset */
-	uint64_t gen_duration_ns; /* 0: not given */
-	bool synth_tcp;
-	uint64_t rate_bits_per_s; /* trace gen: instead of packets per second; 0: not given */
-	bool nanoseconds;         /* trace gen, convert: precision of a pcap file */
-	bool microseconds;        /* trace gen */
+	bool nanoseconds; /* trace gen, convert: precision of a pcap file */
 	struct options_convert convert;
 
 	struct bench_lb_options bench_lb;

@@ -199,22 +199,48 @@ int options_parse_fields(struct options *options, void *target, const char *text
 	return options->convert.fields == NULL ? options_refuse_memory(message) : 0;
 }
 
+/* "geometric=100". */
+static int parse_reuse(struct traces_reuse *reuse, const char *text)
+{
+	static const char *const laws[] = { "fixed=", "uniform=", "geometric=", "zipf=" };
+	for (size_t i = 0; i < BASE_ARRAY_COUNT(laws); i++) {
+		const char *value = behind(text, laws[i]);
+		uint64_t count;
+		if (value == NULL)
+			continue;
+		reuse->law = (enum traces_reuse_law)i;
+		if (reuse->law == TRACES_REUSE_ZIPF)
+			return units_parse_factor(value, &reuse->value);
+		int error = units_parse_count(value, &count);
+		reuse->value = (double)count;
+		return error != 0 || count == 0 ? -EINVAL : 0;
+	}
+	return -EINVAL;
+}
+
 int options_parse_order(struct options *options, void *target, const char *text, char *message)
 {
 	struct traces_synth_options *synth = &options->synth;
+	const char *reuse = behind(text, "lru:");
 	const char *exponent = behind(text, "zipf:");
 	double value = synth->zipf_exponent;
 	(void)target;
 	if (exponent != NULL && (units_parse_factor(exponent, &value) != 0 || value > 10))
 		return options_refuse(message, text, "zipf:EXPONENT above 0, at most 10");
+	if (reuse != NULL && parse_reuse(&synth->reuse, reuse) != 0)
+		return options_refuse(
+			message, text, "lru:fixed=N, uniform=N, geometric=N or zipf=EXPONENT");
 	if (strcmp(text, "round-robin") == 0)
 		synth->order = TRACES_ORDER_ROUND_ROBIN;
 	else if (strcmp(text, "uniform") == 0)
 		synth->order = TRACES_ORDER_UNIFORM;
 	else if (strcmp(text, "zipf") == 0 || exponent != NULL)
 		synth->order = TRACES_ORDER_ZIPF;
+	else if (reuse != NULL)
+		synth->order = TRACES_ORDER_RECENCY;
 	else
-		return options_refuse(message, text, "round-robin, uniform, zipf or zipf:EXPONENT");
+		return options_refuse(
+			message, text, "round-robin, uniform, zipf, zipf:EXPONENT or lru:LAW=N");
 	synth->zipf_exponent = value;
 	return 0;
 }

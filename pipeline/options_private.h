@@ -9,6 +9,8 @@
 #define OPTIONS_FIELD(path) offsetof(struct options, path)
 #define OPTIONS_YEAR_NS     UINT64_C(31536000000000000)
 
+/* options_table_gen.c */
+const struct options_row *options_gen_rows(size_t *count);
 /* options_table_trace.c */
 const struct options_row *options_trace_rows(size_t *count);
 /* options_table_transform.c */

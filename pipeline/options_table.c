@@ -184,7 +184,8 @@ static const struct options_row common_rows[] = {
 
 const struct options_row *options_row_at(size_t index)
 {
-	size_t trace_count, transform_count, bench_count;
+	size_t trace_count, transform_count, bench_count, gen_count;
+	const struct options_row *gen_rows = options_gen_rows(&gen_count);
 	const struct options_row *trace_rows = options_trace_rows(&trace_count);
 	const struct options_row *transform_rows = options_transform_rows(&transform_count);
 	const struct options_row *bench_rows = options_bench_rows(&bench_count);
@@ -193,6 +194,7 @@ const struct options_row *options_row_at(size_t index)
 		size_t count;
 	} parts[] = {
 		{ run_rows, BASE_ARRAY_COUNT(run_rows) },
+		{ gen_rows, gen_count },
 		{ trace_rows, trace_count },
 		{ transform_rows, transform_count },
 		{ bench_rows, bench_count },

@@ -186,6 +186,10 @@ struct pipeline_result {
 
 void pipeline_config_defaults(struct pipeline_config *config);
 
+/* The salts of flow hashes come from the seed, so that a run can be repeated exactly; the first is
+ * the tracker's as well. */
+void pipeline_hash_salts(uint64_t seed, uint64_t salts[2]);
+
 /* Check sizes and combinations. 0 or -EINVAL with "what: got, expected" in message. */
 int pipeline_config_check(const struct pipeline_config *config, char *message);
 

@@ -367,14 +367,6 @@ static enum pipeline_exit execute(struct run *run)
 	return exit == PIPELINE_EXIT_OK ? judge_all(run) : exit;
 }
 
-/* Salts come from the seed, so that a run can be repeated exactly. */
-static void fill_in(struct pipeline_config *config)
-{
-	uint64_t state = config->seed;
-	config->parse.hash.salt[0] = base_rng_splitmix64(&state);
-	config->parse.hash.salt[1] = base_rng_splitmix64(&state);
-}
-
 /* -ENOMEM. */
 static int add_variants(struct run *run, const struct pipeline_config *configs,
 	struct pipeline_result *results, size_t count)
@@ -394,7 +386,7 @@ static int add_variants(struct run *run, const struct pipeline_config *configs,
 		variant->samples = calloc(configs[i].repeats, sizeof(*variant->samples));
 		if (variant->samples == NULL)
 			return -ENOMEM;
-		fill_in(&variant->config);
+		pipeline_hash_salts(variant->config.seed, variant->config.parse.hash.salt);
 	}
 	return 0;
 }

@@ -228,15 +228,15 @@ static void generator_and_converter_have_their_own_options(void **state)
 	struct options *options = test_options(OPTIONS_TRACE_GEN,
 		"--flows 64Ki --packets 1M --run-length 4 --order zipf:1.2 --frame 256 --pps 2M "
 		"--seed 3 --tcp --ip6 --ns out.pcap");
-	assert_int_equal(options->synth.flows, 65536);
-	assert_int_equal(options->synth.packets, 1000000);
+	assert_int_equal(options->gen.flows, 65536);
+	assert_int_equal(options->gen.packets, 1000000);
 	assert_int_equal(options->synth.run_length, 4);
 	assert_int_equal(options->synth.order, TRACES_ORDER_ZIPF);
 	assert_true(options->synth.zipf_exponent == 1.2);
-	assert_int_equal(options->synth.frame_bytes, 256);
-	assert_int_equal(options->synth.packets_per_s, 2000000);
-	assert_int_equal(options->synth.seed, 3);
-	assert_true(options->synth_tcp);
+	assert_int_equal(options->gen.frame_bytes, 256);
+	assert_int_equal(options->gen.packets_per_s, 2000000);
+	assert_int_equal(options->gen.seed, 3);
+	assert_true(options->gen.tcp);
 	assert_true(options->synth.ip6);
 	assert_true(options->nanoseconds);
 	options_destroy(options);
