@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { SEEDS = 150 };
+enum { SEEDS = 600 };
 
 static const size_t batches[] = { 1, 3, 64, 0 };
 
