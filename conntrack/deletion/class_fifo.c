@@ -197,7 +197,7 @@ static unsigned int look(struct fifo *fifo, uint64_t now_ns, unsigned int budget
 static unsigned int fifo_advance(void *deletion, uint64_t now_ns, unsigned int budget)
 {
 	struct fifo *fifo = deletion;
-	if (!fifo->behind && now_ns - fifo->looked_ns < fifo->interval_ns)
+	if (budget == 0 || (!fifo->behind && now_ns - fifo->looked_ns < fifo->interval_ns))
 		return 0;
 	fifo->looked_ns = now_ns;
 	return look(fifo, now_ns, budget);

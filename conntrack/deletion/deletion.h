@@ -21,3 +21,4 @@ extern const struct conntrack_deletion_ops conntrack_deletion_class_lru_ops;
 extern const struct conntrack_deletion_ops conntrack_deletion_clock_ops;
 extern const struct conntrack_deletion_ops conntrack_deletion_generations_ops;
 extern const struct conntrack_deletion_ops conntrack_deletion_lru_ops;
+extern const struct conntrack_deletion_ops conntrack_deletion_trlp_ops;

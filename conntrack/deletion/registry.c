@@ -21,6 +21,7 @@ static const struct conntrack_deletion_ops *const strategies[] = {
 	&conntrack_deletion_clock_ops,
 	&conntrack_deletion_generations_ops,
 	&conntrack_deletion_lru_ops,
+	&conntrack_deletion_trlp_ops,
 };
 
 const struct conntrack_deletion_ops *conntrack_deletion_at(size_t index)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conntrack/tables/tables.h"
+#include "conntrack/tables/trlp.h"
 
 #include <string.h>
 
@@ -11,6 +12,7 @@ static const struct conntrack_table_ops *const tables[] = {
 	&conntrack_table_chaining_ops,
 	&conntrack_table_dlht_ops,
 	&conntrack_table_growing_ops,
+	&conntrack_table_trlp_ops,
 };
 
 const struct conntrack_table_ops *conntrack_table_at(size_t index)

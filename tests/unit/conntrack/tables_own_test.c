@@ -238,7 +238,7 @@ static void a_name_finds_its_table_and_no_other(void **state)
 		assert_ptr_equal(conntrack_table_by_name(ops->name), ops);
 		assert_null(ops->library);
 	}
-	assert_int_equal(count, 7);
+	assert_int_equal(count, 8);
 	assert_string_equal(conntrack_table_at(0)->name, "bucket");
 	assert_null(conntrack_table_by_name("buckets"));
 	assert_null(conntrack_table_by_name(""));
