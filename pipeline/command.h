@@ -24,6 +24,7 @@ enum pipeline_exit command_compare(struct command *command, struct options *opti
 enum pipeline_exit command_trace_info(struct command *command, struct options *options);
 enum pipeline_exit command_trace_gen(struct command *command, struct options *options);
 enum pipeline_exit command_trace_convert(struct command *command, struct options *options);
+enum pipeline_exit command_trace_anonymize(struct command *command, struct options *options);
 enum pipeline_exit command_trace_scale(struct command *command, struct options *options);
 enum pipeline_exit command_trace_slice(struct command *command, struct options *options);
 enum pipeline_exit command_trace_merge(struct command *command, struct options *options);

@@ -23,6 +23,8 @@ static const struct topic topics[OPTIONS_COMMANDS_COUNT] = {
 		"Make a capture: traffic as measured on real links, or flows in a chosen order." },
 	[OPTIONS_TRACE_CONVERT] = { "trace convert [OPTIONS] FROM TO",
 		"Write a capture in another format: pcap, pcapng, IPSummaryDump, 5-tuples." },
+	[OPTIONS_TRACE_ANONYMIZE] = { "trace anonymize [OPTIONS] FROM TO",
+		"Replace addresses, keeping prefixes, and cut payloads." },
 	[OPTIONS_TRACE_SCALE] = { "trace scale [OPTIONS] FROM TO",
 		"Overlay shifted copies with addresses of their own, speed up, and tell what it "
 		"did." },

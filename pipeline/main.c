@@ -55,6 +55,7 @@ static command_fn *const commands[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_TRACE_INFO] = command_trace_info,
 	[OPTIONS_TRACE_GEN] = command_trace_gen,
 	[OPTIONS_TRACE_CONVERT] = command_trace_convert,
+	[OPTIONS_TRACE_ANONYMIZE] = command_trace_anonymize,
 	[OPTIONS_TRACE_SCALE] = command_trace_scale,
 	[OPTIONS_TRACE_SLICE] = command_trace_slice,
 	[OPTIONS_TRACE_MERGE] = command_trace_merge,

@@ -41,6 +41,7 @@ static const char *const command_names[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_TRACE_INFO] = "trace info",
 	[OPTIONS_TRACE_GEN] = "trace gen",
 	[OPTIONS_TRACE_CONVERT] = "trace convert",
+	[OPTIONS_TRACE_ANONYMIZE] = "trace anonymize",
 	[OPTIONS_TRACE_SCALE] = "trace scale",
 	[OPTIONS_TRACE_SLICE] = "trace slice",
 	[OPTIONS_TRACE_MERGE] = "trace merge",

@@ -30,6 +30,7 @@ enum options_command {
 	OPTIONS_TRACE_INFO,
 	OPTIONS_TRACE_GEN,
 	OPTIONS_TRACE_CONVERT,
+	OPTIONS_TRACE_ANONYMIZE,
 	OPTIONS_TRACE_SCALE,
 	OPTIONS_TRACE_SLICE,
 	OPTIONS_TRACE_MERGE,
@@ -61,7 +62,7 @@ enum options_to {
 /* The link type of an output. */
 enum options_link { OPTIONS_LINK_KEEP, OPTIONS_LINK_ETHERNET, OPTIONS_LINK_RAW };
 
-/* trace convert */
+/* trace convert and, what is not about link types and repair, trace anonymize */
 struct options_convert {
 	enum traces_input from;
 	enum options_to to;
@@ -102,6 +103,14 @@ struct options_gen {
 
 enum { OPTIONS_GEN_WORST_CASE = 1 + TRACES_PRESETS_COUNT };
 
+/* trace anonymize, beside what it shares with convert */
+struct options_anonymize {
+	const char *key;       /* hexadecimal digits or a file; NULL: a random one */
+	const char *write_key; /* a file for the random one, "-": print it; NULL: nowhere */
+	enum traces_macs macs;
+	bool keep_payload;
+};
+
 /* What a command was asked to do. Strings live as long as the options. */
 struct options {
 	enum options_command command;
@@ -119,6 +128,7 @@ struct options {
 	struct traces_generate_options generate;
 	bool nanoseconds; /* trace gen, convert: precision of a pcap file */
 	struct options_convert convert;
+	struct options_anonymize anonymize;
 
 	struct bench_lb_options bench_lb;
 	struct options_transform transform;

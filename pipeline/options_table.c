@@ -176,7 +176,8 @@ static const struct options_row common_rows[] = {
 		.commands = RUNS | BENCHES | OPTIONS_OF(OPTIONS_TRACE_INFO),
 		.offset = OPTIONS_FIELD(json) },
 	{ "quiet", NULL, "print no table and no progress", OPTIONS_KIND_SWITCH, .letter = 'q',
-		.commands = RUNS | BENCHES | OPTIONS_OF(OPTIONS_TRACE_INFO),
+		.commands = RUNS | BENCHES | OPTIONS_OF(OPTIONS_TRACE_INFO) |
+			    OPTIONS_OF(OPTIONS_TRACE_ANONYMIZE),
 		.offset = OPTIONS_FIELD(quiet) },
 	{ "help", NULL, "show this help", OPTIONS_KIND_SWITCH, .letter = 'h', .commands = EVERY,
 		.offset = OPTIONS_FIELD(help) },

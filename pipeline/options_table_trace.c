@@ -2,7 +2,8 @@
 /* Part of the table of options: the rows of the trace commands. */
 #include "pipeline/options_private.h"
 
-#define CONVERTERS OPTIONS_OF(OPTIONS_TRACE_CONVERT)
+#define ANONYMIZE  OPTIONS_OF(OPTIONS_TRACE_ANONYMIZE)
+#define CONVERTERS (OPTIONS_OF(OPTIONS_TRACE_CONVERT) | ANONYMIZE)
 
 static const struct options_row trace_rows[] = {
 	{ "idle-timeout", "T", "when a flow counts as over", OPTIONS_KIND_TIME,
@@ -18,8 +19,17 @@ static const struct options_row trace_rows[] = {
 		.offset = OPTIONS_FIELD(info.flows_max), .low = 1,
 		.high = TRACES_INFO_FLOWS_LIMIT },
 	{ "packets", "N", "copy the first N packets only", OPTIONS_KIND_COUNT64,
-		.commands = OPTIONS_OF(OPTIONS_TRACE_CONVERT),
-		.offset = OPTIONS_FIELD(convert.packets_max) },
+		.commands = CONVERTERS, .offset = OPTIONS_FIELD(convert.packets_max) },
+	{ "key", "KEY", "64 hexadecimal digits, or a file of these or of 32 bytes",
+		OPTIONS_KIND_TEXT, .commands = ANONYMIZE, .offset = OPTIONS_FIELD(anonymize.key) },
+	{ "write-key", "FILE", "keep the random key; - prints it", OPTIONS_KIND_TEXT,
+		.commands = ANONYMIZE, .offset = OPTIONS_FIELD(anonymize.write_key) },
+	{ "macs", "HOW", "hardware addresses: zero|hash|keep", OPTIONS_KIND_CHOICE,
+		.commands = ANONYMIZE, .offset = OPTIONS_FIELD(anonymize.macs),
+		.choices = "zero|hash|keep" },
+	{ "keep-payload", NULL, "do not cut packets behind their transport header",
+		OPTIONS_KIND_SWITCH, .commands = ANONYMIZE,
+		.offset = OPTIONS_FIELD(anonymize.keep_payload) },
 	{ "from", "FORMAT", "of the input: auto|capture|ipsum|tuples", OPTIONS_KIND_CHOICE,
 		.commands = CONVERTERS, .offset = OPTIONS_FIELD(convert.from),
 		.choices = "auto|capture|ipsum|tuples" },
@@ -56,7 +66,7 @@ static const struct options_row trace_rows[] = {
 		.commands = CONVERTERS, .offset = OPTIONS_FIELD(convert.snaplen), .low = 1,
 		.high = TRACES_RECORD_BYTES_MAX },
 	{ "ns", NULL, "write nanoseconds", OPTIONS_KIND_SWITCH,
-		.commands = OPTIONS_OF(OPTIONS_TRACE_GEN) | OPTIONS_OF(OPTIONS_TRACE_CONVERT),
+		.commands = OPTIONS_OF(OPTIONS_TRACE_GEN) | CONVERTERS,
 		.offset = OPTIONS_FIELD(nanoseconds) },
 };
 

@@ -35,6 +35,7 @@ OUTSIDE = (
     (re.compile(r"(ck_.*|urcu.*)\.h$"), {"conntrack/foreign/"}),
     (re.compile(r"pcap(/.*)?\.h$"), {"traces"}),
     (re.compile(r"(zlib|zstd)\.h$"), {"traces"}),
+    (re.compile(r"openssl/.*\.h$"), {"traces"}),
     (re.compile(r"jansson\.h$"), {"pipeline"}),
     (re.compile(r"cyaml/.*\.h$"), {"pipeline"}),
     (re.compile(r"jemalloc/.*\.h$"), {"base"}),

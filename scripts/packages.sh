@@ -3,7 +3,7 @@
 # Sourced by ./check and ./quickstart: Debian packages, installed only when they are missing.
 
 packages_build=(gcc pkg-config meson ninja-build git libdpdk-dev libpcap-dev zlib1g-dev
-	libzstd-dev libjansson-dev libcyaml-dev libyaml-dev libjemalloc-dev
+	libzstd-dev libssl-dev libjansson-dev libcyaml-dev libyaml-dev libjemalloc-dev
 	libck-dev liburcu-dev)
 packages_report=(python3 python3-matplotlib python3-jinja2)
 packages_test=(libcmocka-dev clang clang-format llvm libclang-rt-14-dev valgrind iproute2

@@ -54,3 +54,39 @@ struct traces_repair_report {
 /* Outermost IP header only. A UDP checksum of 0 over IPv4, "none", stays. */
 int traces_packets_repair(struct traces_packets **out, struct traces_packets *from,
 	const struct traces_repair_options *options, struct traces_repair_report *report);
+
+/* ---- anonymisation ---- */
+
+enum { TRACES_ANONYMIZE_KEY_BYTES = 32 };
+
+enum traces_macs {
+	TRACES_MACS_ZERO,
+	TRACES_MACS_HASH, /* by the key; group and broadcast addresses stay such */
+	TRACES_MACS_KEEP
+};
+
+struct traces_anonymize_options {
+	uint8_t key[TRACES_ANONYMIZE_KEY_BYTES];
+	enum traces_macs macs;
+	bool keep_payload; /* behind TCP, UDP, ICMP echo, ...; never of tunnels and protocols that
+	                    * carry addresses and are not understood */
+};
+
+struct traces_anonymize_report {
+	uint64_t packets;
+	uint64_t ip4_addresses, ip6_addresses, mac_addresses; /* replaced, not distinct ones */
+	uint64_t cut_packets, cut_bytes;
+};
+
+/*
+ * Every address that is met is replaced: in IP headers, their options and extension headers, ARP,
+ * ICMP and what it quotes, neighbour discovery, IGMP, and all of these again inside tunnels (those
+ * of base/parse.h, and MPLS over IP and UDP, ERSPAN, EtherIP, VXLAN-GPE, Teredo). IP addresses by
+ * Crypto-PAn, so that common prefixes stay as long as they were. VLANs and labels stay. Packets are
+ * cut behind their transport header, and wherever something is not understood; lengths on the wire
+ * and in headers stay. Checksums are updated by what changed: right ones stay right.
+ *
+ * Cost: about 100 ns a packet while addresses are found in the cache. Also -EIO (libcrypto).
+ */
+int traces_packets_anonymize(struct traces_packets **out, struct traces_packets *from,
+	const struct traces_anonymize_options *options, struct traces_anonymize_report *report);

@@ -195,20 +195,34 @@ static uint16_t next_ethertype(
 	}
 }
 
-uint8_t traces_headers_walk(
+static bool is_tag(uint16_t ethertype)
+{
+	return traces_ethertype_is_vlan(ethertype) || ethertype == TRACES_ETHERTYPE_MPLS ||
+	       ethertype == TRACES_ETHERTYPE_MPLS_MULTICAST ||
+	       ethertype == TRACES_ETHERTYPE_PPPOE || ethertype == TRACES_ETHERTYPE_PPP ||
+	       ethertype <= TRACES_LLC_LENGTH_MAX;
+}
+
+uint16_t traces_headers_skip_tags(
 	const uint8_t *frame, uint32_t cap_len, uint16_t ethertype, uint32_t *offset, uint8_t *tags)
 {
-	while (ethertype != TRACES_ETHERTYPE_IP4 && ethertype != TRACES_ETHERTYPE_IP6) {
+	while (is_tag(ethertype)) {
 		ethertype = next_ethertype(frame, cap_len, ethertype, offset, tags);
 		if (ethertype == 0)
 			return 0;
 	}
+	return ethertype;
+}
+
+/* A version that the EtherType denies is not IP to anybody. */
+static uint8_t ip_version(
+	const uint8_t *frame, uint32_t cap_len, uint16_t ethertype, uint32_t offset)
+{
+	if (ethertype != TRACES_ETHERTYPE_IP4 && ethertype != TRACES_ETHERTYPE_IP6)
+		return 0;
 	uint8_t version = ethertype == TRACES_ETHERTYPE_IP4 ? 4 : 6;
 	uint32_t size = version == 4 ? TRACES_IP4_BYTES : TRACES_IP6_BYTES;
-	/* A version that the EtherType denies is not IP to anybody. */
-	if (!has(cap_len, *offset, size) || frame[*offset] >> 4 != version)
-		return 0;
-	return version;
+	return has(cap_len, offset, size) && frame[offset] >> 4 == version ? version : 0;
 }
 
 void traces_headers_find(
@@ -219,5 +233,7 @@ void traces_headers_find(
 	if (!out->link_known)
 		return;
 	out->network = out->payload;
-	out->ip = traces_headers_walk(frame, cap_len, out->ethertype, &out->network, &out->tags);
+	uint16_t inner =
+		traces_headers_skip_tags(frame, cap_len, out->ethertype, &out->network, &out->tags);
+	out->ip = ip_version(frame, cap_len, inner, out->network);
 }

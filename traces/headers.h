@@ -42,9 +42,9 @@ struct traces_headers {
 void traces_headers_find(
 	enum base_link link, const uint8_t *frame, uint32_t cap_len, struct traces_headers *out);
 
-/* What an EtherType that is not IP stands before: 4, 6, or 0 with *offset where the walk ended.
- * offset moves past tags, which are counted. */
-uint8_t traces_headers_walk(const uint8_t *frame, uint32_t cap_len, uint16_t ethertype,
+/* Behind VLAN tags, MPLS labels, PPPoE, PPP and SNAP headers, which are counted: the EtherType of
+ * what stands at *offset, 0 when that is not known or cut off. */
+uint16_t traces_headers_skip_tags(const uint8_t *frame, uint32_t cap_len, uint16_t ethertype,
 	uint32_t *offset, uint8_t *tags);
 
 bool traces_ethertype_is_vlan(uint16_t ethertype);

@@ -19,8 +19,8 @@ import unittest
 
 SHEAF, CASES, MANUAL, CONFIGURATION = (pathlib.Path(path).resolve() for path in sys.argv[1:5])
 TIMEOUT_S = 120
-COMMANDS = ("replay", "compare", "trace info", "trace gen", "trace convert", "trace scale",
-            "trace slice", "trace merge", "trace filter", "trace shuffle", "trace regroup",
+COMMANDS = ("replay", "compare", "trace info", "trace gen", "trace convert", "trace anonymize",
+            "trace scale", "trace slice", "trace merge", "trace filter", "trace shuffle", "trace regroup",
             "bench lb", "report")
 ROUND_ROBIN = "O02_32_flows_round_robin.pcap"
 
