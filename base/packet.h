@@ -49,6 +49,7 @@ enum base_packet_flag {
 	BASE_PACKET_FRAGMENT_ORPHAN = 1 << 9, /* later fragment whose first was not seen: ports 0 */
 	BASE_PACKET_OPERATOR_BYPASS = 1 << 10, /* operator's filter matched: do not hold */
 	BASE_PACKET_OPERATOR_BULK = 1 << 11, /* operator's other filter matched: may wait longer */
+	BASE_PACKET_CHECKSUM_BAD = 1 << 12,  /* a checksum that was asked for and is wrong */
 };
 
 /* Set by the source, kept by the parser. */

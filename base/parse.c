@@ -131,8 +131,10 @@ static void count_result(struct base_parse_walk *walk, enum base_parse_result re
 		stats->flow_packets++;
 		stats->fragments += (walk->out.flags & BASE_PACKET_FRAGMENT) != 0;
 		stats->fragments_orphaned += (walk->out.flags & BASE_PACKET_FRAGMENT_ORPHAN) != 0;
-		if (walk->parser->config.verify_checksums && checksums_bad(walk))
+		if (walk->parser->config.verify_checksums && checksums_bad(walk)) {
 			stats->checksums_bad++;
+			walk->out.flags |= BASE_PACKET_CHECKSUM_BAD;
+		}
 		break;
 	case BASE_PARSE_NO_FLOW:
 		stats->non_ip_packets++;

@@ -53,9 +53,12 @@ enum base_zone_source {
 struct base_parse_config {
 	struct base_hash_config hash;
 	enum base_zone_source zone_source;
-	uint16_t zone;                /* constant zone when zone_source is NONE */
-	bool inner;                   /* key tunnels by their inner header */
-	bool verify_checksums;        /* count bad IPv4/TCP/UDP/ICMP checksums (they still pass) */
+	uint16_t zone; /* constant zone when zone_source is NONE */
+	bool inner;    /* key tunnels by their inner header */
+	/* Count bad IPv4, TCP, UDP and ICMP checksums and set BASE_PACKET_CHECKSUM_BAD; they still
+	 * pass. For captures of a wire: a capturing host shows what it sends before its card has
+	 * filled them in. */
+	bool verify_checksums;
 	uint32_t fragments_max;       /* datagrams remembered, default 4096, rounded up to 2^n */
 	uint64_t fragment_timeout_ns; /* default 30 s (RFC 791 asks for at least 15 s) */
 	/* 0 means the default in the last two; fragments_max is at most 2^24. */

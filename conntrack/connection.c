@@ -163,7 +163,10 @@ void conntrack_release_retired_slow(struct conntrack *tracker)
 
 uint64_t *conntrack_idle_counter(struct conntrack *tracker, uint32_t conn)
 {
-	bool closed = conntrack_state_in(tracker->entries[conn].state, CONNTRACK_STATES_CLOSED);
+	const struct conntrack_entry *entry = &tracker->entries[conn];
+	bool closed =
+		conntrack_state_in(entry->state, CONNTRACK_STATES_CLOSED) ||
+		(entry->state == CONNTRACK_STATE_SCTP_CLOSED && conntrack_entry_is_assured(entry));
 	return closed ? &tracker->stats.closed : &tracker->stats.expired;
 }
 

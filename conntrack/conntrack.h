@@ -55,7 +55,18 @@ enum conntrack_state {
 	CONNTRACK_STATE_TCP_CLOSE, /* RST */
 	CONNTRACK_STATE_UDP_UNREPLIED,
 	CONNTRACK_STATE_UDP_REPLIED,
+	CONNTRACK_STATE_UDP_STREAM, /* replied, and still active two seconds after it began */
 	CONNTRACK_STATE_ICMP,
+	CONNTRACK_STATE_GRE_UNREPLIED,
+	CONNTRACK_STATE_GRE_REPLIED,
+	CONNTRACK_STATE_SCTP_CLOSED, /* INIT, ABORT or SHUTDOWN COMPLETE */
+	CONNTRACK_STATE_SCTP_COOKIE_WAIT,
+	CONNTRACK_STATE_SCTP_COOKIE_ECHOED,
+	CONNTRACK_STATE_SCTP_ESTABLISHED,
+	CONNTRACK_STATE_SCTP_SHUTDOWN_SENT, /* by the opener */
+	CONNTRACK_STATE_SCTP_SHUTDOWN_RECD, /* by its peer */
+	CONNTRACK_STATE_SCTP_SHUTDOWN_ACK_SENT,
+	CONNTRACK_STATE_SCTP_HEARTBEAT_SENT, /* the first packet was a HEARTBEAT */
 	CONNTRACK_STATE_GENERIC,
 	CONNTRACK_STATES_COUNT
 };
@@ -83,10 +94,14 @@ struct conntrack_deletion_knobs {
 struct conntrack_config {
 	uint32_t entries_max;                        /* >= 1, <= 2^28 */
 	uint64_t timeout_ns[CONNTRACK_STATES_COUNT]; /* 0: never expires; defaults: Linux's */
-	uint64_t tick_ns;                            /* wheel resolution, >= 1 us, default 4 ms */
+	/* An open TCP connection lives no longer than this while it is picked up and not answered,
+	 * default 300 s; 0: no such bound. */
+	uint64_t tcp_unacknowledged_ns;
+	uint64_t tick_ns; /* wheel resolution, >= 1 us, default 4 ms */
 	enum conntrack_full_policy full_policy;
-	uint32_t half_open_max;   /* SYN_SENT + SYN_RECV entries; 0: half of entries_max */
-	bool tcp_pickup;          /* track connections that began before the trace, default on */
+	uint32_t half_open_max; /* SYN_SENT + SYN_RECV entries; 0: half of entries_max */
+	bool tcp_pickup; /* track connections that began before the trace, default on: TCP's without
+			    a SYN, SCTP's without an INIT, ICMP replies without a request */
 	bool drop_invalid;        /* default off: invalid packets pass, flagged, without refresh */
 	uint32_t user_bytes;      /* zeroed bytes per connection for the chain */
 	uint64_t salt;            /* mixed into the packet's hash before buckets are chosen */
@@ -126,6 +141,7 @@ struct conntrack_stats {
 	uint64_t lookups_saved;   /* packets that shared a probe (run or burst) */
 	uint64_t hits, misses;    /* packets with and without a connection when they came */
 	uint64_t invalid_packets, related_packets;
+	uint64_t resyncs;           /* connections that began anew where they stood */
 	uint64_t untracked_packets; /* left without a connection; dropped ones among them */
 	uint64_t half_open, peak_half_open;
 	uint64_t state_live[CONNTRACK_STATES_COUNT];
@@ -140,7 +156,7 @@ struct conntrack_conn {
 	struct base_flow_key key;
 	enum conntrack_state state;
 	bool origin_reversed; /* the opener is endpoint 1 of the key */
-	bool assured;         /* seen in both directions (TCP: handshake completed) */
+	bool assured; /* seen in both directions (TCP: handshake completed; UDP: a stream) */
 	uint32_t generation;
 	uint64_t last_seen_ns;
 	uint64_t due_ns;  /* when it expires if nothing more comes; UINT64_MAX for never */

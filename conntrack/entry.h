@@ -15,16 +15,23 @@
 
 /* The places matter to the packet path: the opener's direction stands where a packet's stands in
  * its flags and where "reply" stands in its connection flags; the two SEEN bits are two apart,
- * so that the reply bit shifts to them; ASSURED and a state together index the timeouts. */
+ * so that the reply bit shifts to them; KEEP and a state together index the timeouts. */
 enum conntrack_entry_flag {
 	/* bits 0, 2, 3: enum conntrack_tcp_bit */
 	CONNTRACK_ENTRY_TCP_BITS =
 		CONNTRACK_TCP_CLOSER_REPLY | CONNTRACK_TCP_SIMULTANEOUS | CONNTRACK_TCP_PICKED_UP,
 	CONNTRACK_ENTRY_ORIGIN_REVERSED = 1 << 1, /* the opener is endpoint 1 of the key */
-	CONNTRACK_ENTRY_ASSURED = 1 << 4,
-	CONNTRACK_ENTRY_SYN_KNOWN = 1 << 5,   /* syn_seq holds the opener's */
+	CONNTRACK_ENTRY_SYN_KNOWN = 1 << 4, /* syn_seq is of the opener's SYN, which was seen */
+	CONNTRACK_ENTRY_KEEP_SHIFT = 5,     /* two bits: enum conntrack_keep */
+	CONNTRACK_ENTRY_KEEP = 3 << CONNTRACK_ENTRY_KEEP_SHIFT,
+	CONNTRACK_ENTRY_ASSURED = 1 << 7,
 	CONNTRACK_ENTRY_ORIGIN_SEEN = 1 << 8, /* the opener has sent something */
-	CONNTRACK_ENTRY_REPLY_SEEN = 1 << 10, /* ... and the other side */
+	/* syn_seq is of a SYN of the opener that the open connection ignored: should a SYN|ACK
+	 * acknowledge it, it was right. */
+	CONNTRACK_ENTRY_SYN_OFFERED = 1 << 9,
+	CONNTRACK_ENTRY_REPLY_SEEN = 1 << 10,  /* the other side has sent something */
+	CONNTRACK_ENTRY_SYN_GUESSED = 1 << 11, /* syn_seq follows from the first packet seen */
+	CONNTRACK_ENTRY_CHALLENGED = 1 << 12,  /* an ACK may answer a SYN, not the last FIN */
 };
 static_assert(CONNTRACK_ENTRY_ORIGIN_REVERSED == (int)BASE_PACKET_REVERSED, "same place");
 static_assert(CONNTRACK_ENTRY_ORIGIN_REVERSED == (int)BASE_CONN_REPLY, "same place");
@@ -39,10 +46,13 @@ struct conntrack_entry {
 	struct base_flow_key key;
 	uint64_t last_seen_ns; /* latest arrival that refreshed it; of a free one: the next free */
 	uint32_t packets;      /* saturating */
-	uint32_t syn_seq;      /* sequence number of the SYN that opened it */
-	uint32_t generation;   /* counts removals; outlives the connection */
-	uint16_t flags;        /* enum conntrack_entry_flag */
-	uint8_t state;         /* enum conntrack_state; NONE: free */
+	union {
+		uint32_t syn_seq;   /* TCP: sequence number of the SYN, see the flags */
+		uint32_t opened_ms; /* UDP: when it began, modulo 2^32 */
+	};
+	uint32_t generation; /* counts removals; outlives the connection */
+	uint16_t flags;      /* enum conntrack_entry_flag */
+	uint8_t state;       /* enum conntrack_state; NONE: free */
 	uint8_t spare;
 } BASE_ALIGNED(64);
 static_assert(sizeof(struct conntrack_entry) == 64, "one cache line per connection");

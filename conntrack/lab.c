@@ -229,9 +229,10 @@ uint64_t conntrack_lab_due_ns(const struct conntrack *tracker, uint32_t conn)
 unsigned int conntrack_lab_class(const struct conntrack *tracker, uint32_t conn)
 {
 	const struct conntrack_entry *entry = &tracker->entries[conn];
-	return (entry->flags & (unsigned int)CONNTRACK_ENTRY_ASSURED) | entry->state;
+	return (entry->flags & (unsigned int)CONNTRACK_ENTRY_KEEP) | entry->state;
 }
-static_assert((int)CONNTRACK_LAB_CLASSES == 2 * (int)CONNTRACK_STATES_PADDED, "states, assured");
+static_assert(
+	(int)CONNTRACK_LAB_CLASSES == (int)CONNTRACK_TIMEOUTS_COUNT, "states and what bounds them");
 
 uint64_t conntrack_lab_class_timeout_ns(const struct conntrack_config *config, unsigned int class)
 {
@@ -239,7 +240,7 @@ uint64_t conntrack_lab_class_timeout_ns(const struct conntrack_config *config, u
 	if (state >= CONNTRACK_STATES_COUNT)
 		return 0;
 	return conntrack_state_timeout_ns(
-		config->timeout_ns, state, (class & CONNTRACK_ENTRY_ASSURED) != 0);
+		config, state, (enum conntrack_keep)(class >> CONNTRACK_ENTRY_KEEP_SHIFT));
 }
 
 static void take_out(struct conntrack *tracker, uint32_t conn, uint64_t *counter)

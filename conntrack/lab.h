@@ -108,7 +108,7 @@ struct conntrack_deletion_config {
 	struct base_arena *arena;
 };
 
-enum { CONNTRACK_LAB_BURST = 32, CONNTRACK_LAB_CLASSES = 32 };
+enum { CONNTRACK_LAB_BURST = 32, CONNTRACK_LAB_CLASSES = 128 };
 
 /* What an insertion lacks. */
 enum conntrack_lack {

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "conntrack/oracle.h"
-
-#include "conntrack/tcp_state.h"
+#include "conntrack/oracle_private.h"
 
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SECOND UINT64_C(1000000000)
 
 void conntrack_oracle_init(struct conntrack_oracle *oracle, const struct conntrack_config *config)
 {
@@ -72,7 +68,7 @@ struct conntrack_oracle_conn *conntrack_oracle_first(const struct conntrack_orac
 	return oracle->count != 0 ? oracle->heap[0] : NULL;
 }
 
-static bool is_closed(enum conntrack_state state)
+bool conntrack_oracle_is_closed(enum conntrack_state state)
 {
 	return state == CONNTRACK_STATE_TCP_LAST_ACK || state == CONNTRACK_STATE_TCP_TIME_WAIT ||
 	       state == CONNTRACK_STATE_TCP_CLOSE;
@@ -84,15 +80,15 @@ static uint64_t due_ns(
 	uint64_t timeout = oracle->config.timeout_ns[conn->state];
 	if (timeout == 0)
 		return UINT64_MAX;
-	if (conn->state == CONNTRACK_STATE_TCP_ESTABLISHED && !conn->assured &&
-		timeout > 300 * SECOND)
-		timeout = 300 * SECOND;
+	uint64_t bound = oracle->config.tcp_unacknowledged_ns;
+	if (conn->state == CONNTRACK_STATE_TCP_ESTABLISHED && !conn->assured && bound != 0 &&
+		timeout > bound)
+		timeout = bound;
 	return UINT64_MAX - conn->last_seen_ns < timeout ? UINT64_MAX
 							 : conn->last_seen_ns + timeout;
 }
 
-/* After any change of its state or of its last packet. */
-static void schedule(struct conntrack_oracle *oracle, struct conntrack_oracle_conn *conn)
+void conntrack_oracle_schedule(struct conntrack_oracle *oracle, struct conntrack_oracle_conn *conn)
 {
 	conn->due_ns = due_ns(oracle, conn);
 	sift_up(oracle, conn);
@@ -101,7 +97,7 @@ static void schedule(struct conntrack_oracle *oracle, struct conntrack_oracle_co
 
 /* ---- coming and going ---- */
 
-static void erase(struct conntrack_oracle *oracle, struct conntrack_oracle_conn *conn)
+void conntrack_oracle_erase(struct conntrack_oracle *oracle, struct conntrack_oracle_conn *conn)
 {
 	struct conntrack_oracle_conn *last = oracle->heap[--oracle->count];
 	if (last != conn) {
@@ -115,17 +111,18 @@ static void erase(struct conntrack_oracle *oracle, struct conntrack_oracle_conn 
 
 void conntrack_oracle_expire(struct conntrack_oracle *oracle, struct conntrack_oracle_conn *conn)
 {
-	if (is_closed(conn->state))
+	if (conntrack_oracle_is_closed(conn->state) ||
+		(conn->state == CONNTRACK_STATE_SCTP_CLOSED && conn->assured))
 		oracle->closed++;
 	else
 		oracle->expired++;
-	erase(oracle, conn);
+	conntrack_oracle_erase(oracle, conn);
 }
 
 void conntrack_oracle_forget(struct conntrack_oracle *oracle, struct conntrack_oracle_conn *conn)
 {
 	oracle->forgotten++;
-	erase(oracle, conn);
+	conntrack_oracle_erase(oracle, conn);
 }
 
 void conntrack_oracle_advance(struct conntrack_oracle *oracle, uint64_t horizon_ns)
@@ -148,13 +145,13 @@ uint64_t conntrack_oracle_purge(struct conntrack_oracle *oracle, uint8_t protoco
 			found[count++] = oracle->heap[i];
 	}
 	for (size_t i = 0; i < count; i++)
-		erase(oracle, found[i]);
+		conntrack_oracle_erase(oracle, found[i]);
 	free(found);
 	oracle->purged += count;
 	return count;
 }
 
-static struct conntrack_oracle_conn *add(
+struct conntrack_oracle_conn *conntrack_oracle_add(
 	struct conntrack_oracle *oracle, const struct base_packet *packet)
 {
 	struct conntrack_oracle_conn *conn = malloc(sizeof(*conn));
@@ -179,181 +176,4 @@ static struct conntrack_oracle_conn *add(
 		abort();
 	oracle->inserted++;
 	return conn;
-}
-
-static uint32_t seq_of(const struct base_packet *packet)
-{
-	const uint8_t *b = packet->data + packet->l4_offset + 4;
-	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
-}
-
-static bool is_syn(const struct base_packet *packet)
-{
-	const unsigned int which = BASE_TCP_SYN | BASE_TCP_ACK | BASE_TCP_FIN | BASE_TCP_RST;
-	return (packet->tcp_flags & which) == BASE_TCP_SYN;
-}
-
-static uint8_t flags_of(const struct conntrack_oracle_conn *conn, bool reply)
-{
-	bool closing = is_closed(conn->state) || conn->state == CONNTRACK_STATE_TCP_FIN_WAIT ||
-		       conn->state == CONNTRACK_STATE_TCP_CLOSE_WAIT;
-	return (uint8_t)((reply ? BASE_CONN_REPLY : 0) | (closing ? BASE_CONN_CLOSING : 0));
-}
-
-static struct conntrack_oracle_answer none(struct conntrack_oracle *oracle, bool invalid)
-{
-	oracle->untracked++;
-	oracle->invalid += invalid;
-	return (struct conntrack_oracle_answer){
-		.conn_flags = invalid ? BASE_CONN_INVALID : 0,
-		.dropped = invalid && oracle->config.drop_invalid,
-	};
-}
-
-static struct conntrack_oracle_answer create(
-	struct conntrack_oracle *oracle, const struct base_packet *packet)
-{
-	bool orphan = (packet->flags & BASE_PACKET_FRAGMENT_ORPHAN) != 0;
-	bool tcp = packet->key.protocol == BASE_PROTOCOL_TCP && !orphan;
-	bool whole = (packet->flags & BASE_PACKET_L4) != 0;
-	bool pickup = oracle->config.tcp_pickup;
-	enum conntrack_state state = CONNTRACK_STATE_GENERIC;
-	if (tcp && (packet->flags & BASE_PACKET_FRAGMENT_LATER) != 0)
-		return none(oracle, false);
-	if (tcp && whole) {
-		struct conntrack_tcp_step step = conntrack_tcp_step(CONNTRACK_STATE_NONE, false,
-			packet->tcp_flags, pickup ? CONNTRACK_TCP_PICKUP : 0);
-		if (step.verdict != CONNTRACK_TCP_ACCEPT)
-			return none(oracle, true);
-		state = step.state;
-	} else if (tcp) {
-		if (!pickup)
-			return none(oracle, true);
-		state = CONNTRACK_STATE_TCP_ESTABLISHED;
-	} else if (packet->key.protocol == BASE_PROTOCOL_UDP && !orphan) {
-		state = CONNTRACK_STATE_UDP_UNREPLIED;
-	} else if ((packet->key.protocol == BASE_PROTOCOL_ICMP ||
-			   packet->key.protocol == BASE_PROTOCOL_ICMP6) &&
-		   !orphan) {
-		state = CONNTRACK_STATE_ICMP;
-	}
-
-	struct conntrack_oracle_conn *conn = add(oracle, packet);
-	conn->state = state;
-	if (tcp && whole && is_syn(packet)) {
-		conn->syn_known = true;
-		conn->syn_seq = seq_of(packet);
-	} else if (tcp) {
-		conn->picked_up = true;
-	}
-	if (state == CONNTRACK_STATE_TCP_SYN_RECV) {
-		conn->reversed = !conn->reversed;
-		conn->reply_seen = true;
-		conn->origin_seen = false;
-	}
-	schedule(oracle, conn);
-	return (struct conntrack_oracle_answer){ .id = conn->id,
-		.conn_flags = BASE_CONN_NEW | flags_of(conn, conn->reply_seen) };
-}
-
-static void accept(struct conntrack_oracle *oracle, struct conntrack_oracle_conn *conn,
-	const struct base_packet *packet, bool reply, enum conntrack_state state)
-{
-	bool was_same = state == conn->state;
-	conn->state = state;
-	if (!was_same &&
-		(state == CONNTRACK_STATE_TCP_FIN_WAIT || state == CONNTRACK_STATE_TCP_LAST_ACK))
-		conn->closer_reply = reply;
-	if (state == CONNTRACK_STATE_TCP_SYN_SENT2)
-		conn->simultaneous = true;
-	if (reply)
-		conn->reply_seen = true;
-	else
-		conn->origin_seen = true;
-	if (conn->origin_seen && conn->reply_seen) {
-		if (conn->state == CONNTRACK_STATE_UDP_UNREPLIED)
-			conn->state = CONNTRACK_STATE_UDP_REPLIED;
-		/* Neither half open nor reset. */
-		if (conn->state != CONNTRACK_STATE_TCP_SYN_SENT &&
-			conn->state != CONNTRACK_STATE_TCP_SYN_SENT2 &&
-			conn->state != CONNTRACK_STATE_TCP_SYN_RECV &&
-			conn->state != CONNTRACK_STATE_TCP_CLOSE)
-			conn->assured = true;
-	}
-	if (packet->time_ns > conn->last_seen_ns)
-		conn->last_seen_ns = packet->time_ns;
-	schedule(oracle, conn);
-}
-
-static struct conntrack_oracle_answer step(struct conntrack_oracle *oracle,
-	struct conntrack_oracle_conn *conn, const struct base_packet *packet)
-{
-	bool reply = ((packet->flags & BASE_PACKET_REVERSED) != 0) != conn->reversed;
-	bool whole = (packet->flags & BASE_PACKET_L4) != 0;
-	bool tcp = conn->state <= CONNTRACK_STATE_TCP_CLOSE && whole;
-	bool opener_syn = tcp && !reply && is_syn(packet);
-	unsigned int bits = oracle->config.tcp_pickup ? CONNTRACK_TCP_PICKUP : 0;
-	struct conntrack_tcp_step to = { (uint8_t)conn->state, CONNTRACK_TCP_ACCEPT };
-	if (conn->closer_reply)
-		bits |= CONNTRACK_TCP_CLOSER_REPLY;
-	if (conn->simultaneous)
-		bits |= CONNTRACK_TCP_SIMULTANEOUS;
-	if (conn->picked_up)
-		bits |= CONNTRACK_TCP_PICKED_UP;
-	if (opener_syn && conn->syn_known && conn->syn_seq == seq_of(packet))
-		bits |= CONNTRACK_TCP_SAME_SYN;
-	if (tcp)
-		to = conntrack_tcp_step(conn->state, reply, packet->tcp_flags, bits);
-
-	if (to.verdict == CONNTRACK_TCP_REOPEN) {
-		oracle->closed++;
-		erase(oracle, conn);
-		return create(oracle, packet);
-	}
-	conn->packets++;
-	if (to.verdict == CONNTRACK_TCP_INVALID) {
-		oracle->invalid++;
-		return (struct conntrack_oracle_answer){ .id = conn->id,
-			.conn_flags = BASE_CONN_INVALID | flags_of(conn, reply),
-			.dropped = oracle->config.drop_invalid };
-	}
-	if (opener_syn && (to.verdict == CONNTRACK_TCP_ACCEPT || !conn->syn_known)) {
-		conn->syn_known = true;
-		conn->syn_seq = seq_of(packet);
-	}
-	if (to.verdict == CONNTRACK_TCP_ACCEPT)
-		accept(oracle, conn, packet, reply, to.state);
-	return (struct conntrack_oracle_answer){ .id = conn->id,
-		.conn_flags = flags_of(conn, reply) };
-}
-
-struct conntrack_oracle_answer conntrack_oracle_packet(
-	struct conntrack_oracle *oracle, const struct base_packet *packet, bool kept)
-{
-	if ((packet->flags & BASE_PACKET_FLOW) == 0)
-		return none(oracle, false);
-	struct conntrack_oracle_conn *conn = conntrack_oracle_find(oracle, &packet->key);
-	bool expired = conn != NULL && !kept && conn->due_ns <= packet->time_ns &&
-		       conn->due_ns != UINT64_MAX;
-	if ((packet->flags & BASE_PACKET_ICMP_ERROR) != 0) {
-		if (conn == NULL || expired) {
-			oracle->misses++;
-			return none(oracle, false);
-		}
-		bool reply = ((packet->flags & BASE_PACKET_REVERSED) != 0) != conn->reversed;
-		oracle->hits++;
-		oracle->related++;
-		return (struct conntrack_oracle_answer){ .id = conn->id,
-			.conn_flags = BASE_CONN_RELATED | flags_of(conn, reply) };
-	}
-	if (expired) {
-		conntrack_oracle_expire(oracle, conn);
-		conn = NULL;
-	}
-	if (conn == NULL) {
-		oracle->misses++;
-		return create(oracle, packet);
-	}
-	oracle->hits++;
-	return step(oracle, conn, packet);
 }

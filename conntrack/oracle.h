@@ -4,8 +4,8 @@
  * stand in an ordered map (the C library's tsearch) and, by due time, in a binary heap; timeouts
  * are compared in nanoseconds on every packet. No table, no wheel, no bursts: slow, obviously
  * right, and the measure of everything in conntrack/tables and conntrack/deletion. It shares with
- * the tracker the TCP step function (which has a reference of its own in its unit test) and the
- * list of timeouts.
+ * the tracker the step functions of TCP and SCTP (whose states have a judge of their own in
+ * tests/support/conn_script.h and in Linux) and the list of timeouts.
  *
  * A judge that follows a tracker which has refused, evicted or kept a connection too long tells the
  * oracle so (conntrack_oracle_forget, and `kept` of conntrack_oracle_packet).
@@ -22,14 +22,24 @@
 
 #include "conntrack/conntrack.h"
 
+/* Whose sequence number syn_seq is. */
+enum conntrack_oracle_syn {
+	CONNTRACK_ORACLE_SYN_NONE,
+	CONNTRACK_ORACLE_SYN_GUESSED, /* of the SYN that the first packet seen must have had */
+	CONNTRACK_ORACLE_SYN_OWN,
+	CONNTRACK_ORACLE_SYN_OFFERED /* of one that the open connection ignored */
+};
+
 struct conntrack_oracle_conn {
 	struct base_flow_key key;
 	uint64_t id; /* counts up from 1 */
-	uint64_t last_seen_ns;
+	uint64_t opened_ns, last_seen_ns;
 	uint64_t packets;
 	enum conntrack_state state;
-	uint32_t syn_seq;
-	bool syn_known, reversed, origin_seen, reply_seen, assured;
+	uint32_t syn_seq; /* one number is kept: a later SYN takes an earlier one's place */
+	enum conntrack_oracle_syn syn;
+	bool challenged; /* a SYN came in LAST_ACK: an ACK may answer it */
+	bool reversed, origin_seen, reply_seen, assured;
 	bool closer_reply, simultaneous, picked_up;
 	uint64_t due_ns; /* UINT64_MAX: never */
 	size_t place;    /* in the heap */
@@ -43,7 +53,7 @@ struct conntrack_oracle {
 	size_t count, capacity;
 	uint64_t ids;
 	uint64_t inserted, expired, closed, purged, forgotten;
-	uint64_t hits, misses, invalid, related, untracked;
+	uint64_t hits, misses, invalid, related, untracked, resyncs;
 };
 
 struct conntrack_oracle_answer {

@@ -46,8 +46,7 @@ static inline void conntrack_mark(struct base_packet *packet, const struct connt
 	packet->conn_flags = (uint8_t)flags;
 }
 
-/* conn: what the key leads to, BASE_CONN_NONE included. Returns the connection that the packet
- * belongs to, BASE_CONN_NONE when it has none. */
+/* conn: what the key leads to, BASE_CONN_NONE included. Returns what it leads to afterwards. */
 uint32_t conntrack_packet(struct conntrack_context *context, struct base_packet *packet,
 	unsigned int index, uint32_t conn);
 

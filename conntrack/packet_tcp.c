@@ -1,18 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conntrack/packet.h"
 
-/* Sequence number of a packet with a whole TCP header. */
+/* A field of a whole TCP header. */
+static uint32_t tcp_word(const struct base_packet *packet, unsigned int at)
+{
+	if ((uint32_t)packet->l4_offset + at + 4 > packet->cap_len)
+		return 0;
+	const uint8_t *b = packet->data + packet->l4_offset + at;
+	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
 static uint32_t tcp_seq(const struct base_packet *packet)
 {
-	if ((uint32_t)packet->l4_offset + 8 > packet->cap_len)
-		return 0;
-	const uint8_t *b = packet->data + packet->l4_offset + 4;
-	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+	return tcp_word(packet, 4);
+}
+
+static uint32_t tcp_ack(const struct base_packet *packet)
+{
+	return tcp_word(packet, 8);
 }
 
 static bool is_syn(const struct base_packet *packet)
 {
 	return conntrack_tcp_class(packet->tcp_flags) == CONNTRACK_TCP_CLASS_SYN;
+}
+
+static bool is_syn_ack(const struct base_packet *packet)
+{
+	return conntrack_tcp_class(packet->tcp_flags) == CONNTRACK_TCP_CLASS_SYN_ACK;
 }
 
 bool conntrack_tcp_open(const struct conntrack *tracker, const struct base_packet *packet,
@@ -35,61 +50,125 @@ bool conntrack_tcp_open(const struct conntrack *tracker, const struct base_packe
 		opening->flags |= CONNTRACK_ENTRY_SYN_KNOWN;
 		return true;
 	}
-	opening->flags |= CONNTRACK_TCP_PICKED_UP;
+	/* Its SYN may yet come, overtaken by this packet, and is no reuse of the tuple then. */
+	opening->flags |= CONNTRACK_TCP_PICKED_UP | CONNTRACK_ENTRY_SYN_GUESSED;
+	opening->syn_seq = tcp_seq(packet) - 1;
 	if (step.state == CONNTRACK_STATE_TCP_SYN_RECV) {
 		/* A SYN|ACK comes from the server: its receiver opened. */
+		opening->syn_seq = tcp_ack(packet) - 1;
 		opening->flags ^= CONNTRACK_ENTRY_ORIGIN_REVERSED | CONNTRACK_ENTRY_ORIGIN_SEEN |
 				  CONNTRACK_ENTRY_REPLY_SEEN;
 	}
 	return true;
 }
 
-static void accept(struct conntrack_context *context, struct base_packet *packet, uint32_t conn,
-	bool reply, unsigned int to)
+enum {
+	SYN_SEEN_OR_GUESSED = CONNTRACK_ENTRY_SYN_KNOWN | CONNTRACK_ENTRY_SYN_GUESSED,
+	SYN_FLAGS = SYN_SEEN_OR_GUESSED | CONNTRACK_ENTRY_SYN_OFFERED | CONNTRACK_ENTRY_CHALLENGED,
+};
+
+/* What the step needs to know beside the state. */
+static unsigned int step_bits(const struct conntrack_context *context,
+	const struct conntrack_entry *entry, const struct base_packet *packet, bool reply)
 {
-	const struct conntrack_entry *entry = &context->tracker->entries[conn];
+	unsigned int flags = entry->flags, bits = flags & CONNTRACK_ENTRY_TCP_BITS;
+	bool offered = (flags & CONNTRACK_ENTRY_SYN_OFFERED) != 0;
+	if (context->tracker->config.tcp_pickup)
+		bits |= CONNTRACK_TCP_PICKUP;
+	if ((flags & CONNTRACK_ENTRY_CHALLENGED) != 0)
+		bits |= CONNTRACK_TCP_CHALLENGED;
+	if (!reply && !offered && is_syn(packet) && (flags & SYN_SEEN_OR_GUESSED) != 0 &&
+		tcp_seq(packet) == entry->syn_seq)
+		bits |= CONNTRACK_TCP_SAME_SYN;
+	if (reply && offered && is_syn_ack(packet) && tcp_ack(packet) == entry->syn_seq + 1)
+		bits |= CONNTRACK_TCP_ANSWERS_SYN;
+	return bits;
+}
+
+/* A SYN of the opener that moves nothing. */
+static void remember_syn(struct conntrack_entry *entry, uint32_t seq)
+{
 	unsigned int flags = entry->flags;
+	bool same = (flags & SYN_SEEN_OR_GUESSED) != 0 && seq == entry->syn_seq;
+	if (entry->state == CONNTRACK_STATE_TCP_LAST_ACK)
+		flags |= CONNTRACK_ENTRY_CHALLENGED;
+	if (same && (flags & CONNTRACK_ENTRY_SYN_OFFERED) != 0) {
+		/* The ignored one again. */
+	} else if (same || entry->state == CONNTRACK_STATE_TCP_SYN_SENT ||
+		   (flags & (CONNTRACK_ENTRY_SYN_KNOWN | CONNTRACK_ENTRY_SYN_OFFERED)) == 0) {
+		/* The connection's own: repeated, begun afresh, or late where it was picked up. */
+		flags = (flags & ~(unsigned int)CONNTRACK_ENTRY_SYN_GUESSED) |
+			CONNTRACK_ENTRY_SYN_KNOWN;
+	} else {
+		flags |= CONNTRACK_ENTRY_SYN_OFFERED;
+	}
+	entry->syn_seq = seq;
+	entry->flags = (uint16_t)flags;
+}
+
+static void ignore(
+	struct conntrack_context *context, struct base_packet *packet, uint32_t conn, bool reply)
+{
+	struct conntrack_entry *entry = &context->tracker->entries[conn];
+	if (!reply && is_syn(packet))
+		remember_syn(entry, tcp_seq(packet));
+	else if (reply && !is_syn_ack(packet))
+		entry->flags &= (uint16_t)~CONNTRACK_ENTRY_CHALLENGED;
+	/* Who challenges a SYN is there: no RST of either side is its only answer. */
+	if (reply && entry->state == CONNTRACK_STATE_TCP_SYN_SENT)
+		entry->flags |= CONNTRACK_ENTRY_REPLY_SEEN;
+	conntrack_packet_ignore(context, packet, conn, reply);
+}
+
+/* Returns the connection, or BASE_CONN_NONE when the packet was its last. */
+static uint32_t accept(struct conntrack_context *context, struct base_packet *packet, uint32_t conn,
+	bool reply, struct conntrack_tcp_step step)
+{
+	struct conntrack *tracker = context->tracker;
+	struct conntrack_entry *entry = &tracker->entries[conn];
+	unsigned int to = step.state, from = entry->state;
+	unsigned int flags = entry->flags & ~(unsigned int)CONNTRACK_ENTRY_KEEP;
+	bool unanswered =
+		from == CONNTRACK_STATE_TCP_SYN_SENT && (flags & CONNTRACK_ENTRY_REPLY_SEEN) == 0;
+	if (step.verdict == CONNTRACK_TCP_RESYNC) {
+		flags &= ~(unsigned int)(SYN_FLAGS | CONNTRACK_ENTRY_TCP_BITS);
+		flags |= CONNTRACK_ENTRY_SYN_KNOWN;
+		tracker->stats.resyncs++;
+	}
+	if (!reply && is_syn(packet)) {
+		entry->syn_seq = tcp_seq(packet);
+		flags |= CONNTRACK_ENTRY_SYN_KNOWN;
+	}
 	if (to == CONNTRACK_STATE_TCP_SYN_SENT2)
 		flags |= CONNTRACK_TCP_SIMULTANEOUS;
-	if (to != entry->state &&
+	if (to != from &&
 		(to == CONNTRACK_STATE_TCP_FIN_WAIT || to == CONNTRACK_STATE_TCP_LAST_ACK))
 		flags = (flags & ~(unsigned int)CONNTRACK_TCP_CLOSER_REPLY) |
 			(reply ? CONNTRACK_TCP_CLOSER_REPLY : 0);
 	conntrack_packet_accept(context, packet, conn, reply, to, flags);
+	if (to != CONNTRACK_STATE_TCP_CLOSE || !unanswered)
+		return conn;
+	/* Refused, or given up before anybody answered. */
+	conntrack_retire(tracker, conn, &tracker->stats.closed);
+	return BASE_CONN_NONE;
 }
 
 uint32_t conntrack_tcp_packet(
 	struct conntrack_context *context, struct base_packet *packet, uint32_t conn, bool reply)
 {
 	struct conntrack *tracker = context->tracker;
-	struct conntrack_entry *entry = &tracker->entries[conn];
-	unsigned int bits = entry->flags & CONNTRACK_ENTRY_TCP_BITS;
-	bool syn_known = (entry->flags & CONNTRACK_ENTRY_SYN_KNOWN) != 0;
-	bool opener_syn = !reply && is_syn(packet);
-	uint32_t seq = opener_syn ? tcp_seq(packet) : 0;
-	if (tracker->config.tcp_pickup)
-		bits |= CONNTRACK_TCP_PICKUP;
-	if (opener_syn && syn_known && seq == entry->syn_seq)
-		bits |= CONNTRACK_TCP_SAME_SYN;
-
-	struct conntrack_tcp_step step =
-		conntrack_tcp_step(entry->state, reply, packet->tcp_flags, bits);
-	bool accepted = step.verdict == CONNTRACK_TCP_ACCEPT;
+	const struct conntrack_entry *entry = &tracker->entries[conn];
+	struct conntrack_tcp_step step = conntrack_tcp_step((enum conntrack_state)entry->state,
+		reply, packet->tcp_flags, step_bits(context, entry, packet, reply));
 	switch ((enum conntrack_tcp_verdict)step.verdict) {
 	case CONNTRACK_TCP_REOPEN:
 		conntrack_retire(tracker, conn, &tracker->stats.closed);
 		return conntrack_packet_open(context, packet);
 	case CONNTRACK_TCP_ACCEPT:
+	case CONNTRACK_TCP_RESYNC:
+		return accept(context, packet, conn, reply, step);
 	case CONNTRACK_TCP_IGNORE:
-		/* An ignored one overtook nothing: it is late, but its number is worth having. */
-		if (opener_syn && (accepted || !syn_known)) {
-			entry->syn_seq = seq;
-			entry->flags |= CONNTRACK_ENTRY_SYN_KNOWN;
-		}
-		if (accepted)
-			accept(context, packet, conn, reply, step.state);
-		else
-			conntrack_packet_ignore(context, packet, conn, reply);
+		ignore(context, packet, conn, reply);
 		return conn;
 	case CONNTRACK_TCP_INVALID:
 	case CONNTRACK_TCP_VERDICTS_COUNT:

@@ -26,9 +26,10 @@ struct scratch {
 };
 static_assert(CHUNK <= 64, "a bit for each run of a chunk");
 
-/* A packet of a flow, with its transport header, not an ICMP error. */
+/* A packet of a flow, with its transport header, not an ICMP error, not spoilt. */
 enum {
-	PLAIN_MASK = BASE_PACKET_FLOW | BASE_PACKET_ICMP_ERROR | BASE_PACKET_L4,
+	PLAIN_MASK = BASE_PACKET_FLOW | BASE_PACKET_ICMP_ERROR | BASE_PACKET_L4 |
+		     BASE_PACKET_CHECKSUM_BAD,
 	PLAIN = BASE_PACKET_FLOW | BASE_PACKET_L4,
 	PLAIN_NEVER = BASE_PACKET_ICMP_ERROR,
 };
@@ -168,7 +169,7 @@ static inline uint32_t track(struct conntrack_context *context, struct base_pack
 	uint64_t last_ns = entry->last_seen_ns;
 	uint64_t newest_ns = packet->time_ns > last_ns ? packet->time_ns : last_ns;
 	uint64_t idle_max_ns =
-		context->tracker->lookup_idle_max_ns[(flags & CONNTRACK_ENTRY_ASSURED) | state];
+		context->tracker->lookup_idle_max_ns[(flags & CONNTRACK_ENTRY_KEEP) | state];
 	if (BASE_UNLIKELY(newest_ns - last_ns > idle_max_ns || cell != state ||
 			  (flags & (CONNTRACK_ENTRY_ORIGIN_SEEN << reply)) == 0))
 		return conntrack_packet(context, packet, index, conn);

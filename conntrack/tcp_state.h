@@ -6,8 +6,9 @@
  * is the opener; once a FIN has been seen, side 0 is the side whose FIN came last. That is how an
  * ACK that acknowledges a FIN is told from data that the FIN overtook, without sequence numbers.
  *
- * The tracker is liberal: windows are not checked, and whatever a connection may legally see in
- * another order is accepted or ignored, not refused.
+ * The table is liberal: whatever a connection may legally see in another order is accepted or
+ * ignored, not refused. What sequence numbers say is conntrack/tcp_window.h's. Where it differs
+ * from Linux's, docs/conntrack-semantics.md says why.
  */
 #pragma once
 
@@ -16,9 +17,11 @@
 enum {
 	CONNTRACK_TCP_STATES_COUNT = CONNTRACK_STATE_TCP_CLOSE + 1,
 	/* Rows and columns as the table has them, so that an index is shifts and ors. Columns of
-	 * states without TCP accept and stay, whatever the class: the packet path need not ask. */
+	 * states without TCP hold the state itself, whatever the class: accept and stay, so that
+	 * the packet path need not ask; or NEVER_STAYS, where each packet must be looked at. */
 	CONNTRACK_TCP_ROWS = 8,
-	CONNTRACK_TCP_COLUMNS = 16,
+	CONNTRACK_TCP_COLUMNS = 32,
+	CONNTRACK_TCP_NEVER_STAYS = 0xff,
 };
 
 enum conntrack_tcp_class {
@@ -36,6 +39,7 @@ enum conntrack_tcp_verdict {
 	CONNTRACK_TCP_IGNORE,  /* passes; neither moves nor refreshes the connection */
 	CONNTRACK_TCP_INVALID, /* does not belong here */
 	CONNTRACK_TCP_REOPEN,  /* a new connection on the tuple of a closed one */
+	CONNTRACK_TCP_RESYNC,  /* accept: the connection begins anew where it stands */
 	CONNTRACK_TCP_VERDICTS_COUNT
 };
 
@@ -45,6 +49,8 @@ enum conntrack_tcp_bit {
 	CONNTRACK_TCP_CLOSER_REPLY = 1 << 0, /* the last FIN came from the reply side */
 	CONNTRACK_TCP_SIMULTANEOUS = 1 << 2, /* both sides opened */
 	CONNTRACK_TCP_PICKED_UP = 1 << 3,    /* its opening was not seen */
+	CONNTRACK_TCP_CHALLENGED = 1 << 4,   /* a SYN was ignored, and its answer may come */
+	CONNTRACK_TCP_ANSWERS_SYN = 1 << 5,  /* this SYN|ACK is the answer to an ignored SYN */
 	CONNTRACK_TCP_PICKUP = 1 << 6,       /* picking up is allowed */
 	CONNTRACK_TCP_SAME_SYN = 1 << 7,     /* this SYN is the one that opened the connection */
 };
@@ -64,6 +70,10 @@ enum conntrack_tcp_rule {
 	CONNTRACK_TCP_RULE_CONFIRM = 0x50, /* to the new state when SIMULTANEOUS or PICKED_UP, else
 					      accept and stay */
 	CONNTRACK_TCP_RULE_OPEN = 0x60,    /* accept; the SYN's sequence number is wanted */
+	CONNTRACK_TCP_RULE_OFFER = 0x70,   /* ignore from the opener, else invalid */
+	CONNTRACK_TCP_RULE_RESYNC = 0x80,  /* to the new state when ANSWERS_SYN, else ignore */
+	CONNTRACK_TCP_RULE_LAST = 0x90,    /* ignore from the opener's peer when CHALLENGED, else to
+					      the new state */
 	CONNTRACK_TCP_RULE_MASK = 0xf0,
 };
 

@@ -10,7 +10,7 @@ enum {
 	TICK_NS_MIN = 1000, /* ticks of 64-bit nanoseconds then fit the wheel's arithmetic */
 };
 
-static_assert(CONNTRACK_ENTRY_ASSURED == (int)CONNTRACK_STATES_PADDED, "indexes the timeouts");
+static_assert(1 << CONNTRACK_ENTRY_KEEP_SHIFT == (int)CONNTRACK_STATES_PADDED, "index timeouts");
 static_assert((int)CONNTRACK_STATES_COUNT <= (int)CONNTRACK_STATES_PADDED, "states index timeouts");
 
 static int config_check(const struct conntrack_config *config)
@@ -78,13 +78,12 @@ static int allocate(struct conntrack *tracker)
 
 static void set_timeouts(struct conntrack *tracker)
 {
-	const uint64_t *timeout_ns = tracker->config.timeout_ns;
-	for (unsigned int state = 0; state < CONNTRACK_STATES_COUNT; state++) {
-		tracker->idle_max_ns[state] =
-			conntrack_state_timeout_ns(timeout_ns, state, false) - 1;
-		tracker->idle_max_ns[state | CONNTRACK_ENTRY_ASSURED] =
-			conntrack_state_timeout_ns(timeout_ns, state, true) - 1;
-	}
+	for (unsigned int state = 0; state < CONNTRACK_STATES_COUNT; state++)
+		for (unsigned int keep = 0; keep < CONNTRACK_KEEPS_COUNT; keep++)
+			tracker->idle_max_ns[keep << CONNTRACK_ENTRY_KEEP_SHIFT | state] =
+				conntrack_state_timeout_ns(
+					&tracker->config, state, (enum conntrack_keep)keep) -
+				1;
 	bool stale_hits = tracker->config.deletion != NULL && tracker->config.deletion->stale_hits;
 	memcpy(tracker->lookup_idle_max_ns, tracker->idle_max_ns, sizeof(tracker->idle_max_ns));
 	if (stale_hits)

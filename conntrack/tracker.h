@@ -37,7 +37,8 @@ struct conntrack_links {
 
 enum {
 	CONNTRACK_DEDUP_SLOTS = 512,
-	CONNTRACK_STATES_PADDED = 16,
+	CONNTRACK_STATES_PADDED = 32,
+	CONNTRACK_TIMEOUTS_COUNT = CONNTRACK_STATES_PADDED * CONNTRACK_KEEPS_COUNT,
 	CONNTRACK_SETTLE_MAX = 32,   /* entries taken from the wheel at a time */
 	CONNTRACK_EVICT_LOOKS = 8,   /* candidates looked at */
 	CONNTRACK_RECLAIM_LOOKS = 8, /* timers looked at to make room */
@@ -71,11 +72,11 @@ struct conntrack {
 	struct conntrack_entry *entries;
 	uint8_t *user;
 	uint32_t user_stride; /* 0: no user memory */
-	/* By state | ASSURED: a connection is expired when it is idle for longer than this. One
-	 * less than the timeout, so that "never" (0) becomes the largest value. */
-	uint64_t idle_max_ns[2 * CONNTRACK_STATES_PADDED];
+	/* By state | KEEP: a connection is expired when it is idle for longer than this. One less
+	 * than the timeout, so that "never" (0) becomes the largest value. */
+	uint64_t idle_max_ns[CONNTRACK_TIMEOUTS_COUNT];
 	/* The same as packets compare it: "never" throughout where a strategy allows stale hits. */
-	uint64_t lookup_idle_max_ns[2 * CONNTRACK_STATES_PADDED];
+	uint64_t lookup_idle_max_ns[CONNTRACK_TIMEOUTS_COUNT];
 	struct conntrack_table table;
 	uint32_t dedup_serial;                 /* number of the burst * BASE_BURST_MAX, wraps */
 	uint32_t dedup[CONNTRACK_DEDUP_SLOTS]; /* serial + run head last seen with this hash */
@@ -106,7 +107,7 @@ static inline bool conntrack_entry_is_assured(const struct conntrack_entry *entr
 static inline uint64_t conntrack_idle_max_ns(
 	const struct conntrack *tracker, const struct conntrack_entry *entry)
 {
-	return tracker->idle_max_ns[(entry->flags & CONNTRACK_ENTRY_ASSURED) | entry->state];
+	return tracker->idle_max_ns[(entry->flags & CONNTRACK_ENTRY_KEEP) | entry->state];
 }
 
 /* A packet may be older than the entry's latest: another worker or a reorderer can do that. */
@@ -115,7 +116,7 @@ static inline bool conntrack_is_expired(
 {
 	uint64_t idle_ns = time_ns - entry->last_seen_ns;
 	return time_ns > entry->last_seen_ns &&
-	       idle_ns > tracker->lookup_idle_max_ns[(entry->flags & CONNTRACK_ENTRY_ASSURED) |
+	       idle_ns > tracker->lookup_idle_max_ns[(entry->flags & CONNTRACK_ENTRY_KEEP) |
 						     entry->state];
 }
 
@@ -145,8 +146,8 @@ struct conntrack_opening {
 	uint64_t mixed;
 	uint64_t time_ns;
 	uint32_t hash;
-	uint32_t syn_seq;
-	uint16_t flags; /* enum conntrack_entry_flag */
+	uint32_t syn_seq; /* or opened_ms */
+	uint16_t flags;   /* enum conntrack_entry_flag */
 	uint8_t state;
 };
 

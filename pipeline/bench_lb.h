@@ -22,7 +22,7 @@
 
 #include <stdatomic.h>
 
-enum { BENCH_LB_REPEATS_MAX = 100, BENCH_LB_MESSAGE_SIZE = 512 };
+enum { BENCH_LB_REPEATS_MAX = 100, BENCH_LB_MESSAGE_SIZE = 1024 };
 
 struct bench_lb_options {
 	const char *trace;     /* NULL: made */

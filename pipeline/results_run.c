@@ -88,6 +88,8 @@ static json_t *conntrack_options(struct results_builder *builder)
 	for (unsigned int i = CONNTRACK_STATE_NONE + 1; i < CONNTRACK_STATES_COUNT; i++)
 		results_put_count(
 			builder, timeouts, conntrack_state_name(i), conntrack->timeout_ns[i]);
+	results_put_count(
+		builder, timeouts, "tcp_unacknowledged", conntrack->tcp_unacknowledged_ns);
 	results_put(builder, object, "timeout_ns", timeouts);
 	return object;
 }

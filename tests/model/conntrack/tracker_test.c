@@ -17,7 +17,7 @@
 #define MS UINT64_C(1000000)
 
 enum { SEEDS = 4 }; /* for each table and strategy */
-enum { PACKETS = 6000, HEADER = 20, IDS_MAX = PACKETS + 1, CONNS_MAX = 8192 };
+enum { PACKETS = 6000, L4 = 40, HEADER = L4 + 24, IDS_MAX = PACKETS + 1, CONNS_MAX = 8192 };
 
 /* Where the tracker has put the oracle's connection `id`. */
 struct place {
@@ -95,16 +95,74 @@ static uint8_t random_tcp_flags(struct world *world)
 static void random_key(struct world *world, struct base_flow_key *key, unsigned int flows)
 {
 	static const uint8_t protocols[] = { BASE_PROTOCOL_TCP, BASE_PROTOCOL_TCP,
-		BASE_PROTOCOL_TCP, BASE_PROTOCOL_UDP, BASE_PROTOCOL_ICMP, BASE_PROTOCOL_SCTP };
+		BASE_PROTOCOL_TCP, BASE_PROTOCOL_UDP, BASE_PROTOCOL_UDP, BASE_PROTOCOL_ICMP,
+		BASE_PROTOCOL_SCTP, BASE_PROTOCOL_GRE, BASE_PROTOCOL_ESP };
 	uint64_t flow = pick(world, flows);
 	memset(key, 0, sizeof(*key));
 	key->family = flow % 5 == 0 ? 6 : 4;
 	key->protocol = protocols[flow % BASE_ARRAY_COUNT(protocols)];
+	if (key->protocol == BASE_PROTOCOL_ICMP && key->family == 6)
+		key->protocol = BASE_PROTOCOL_ICMP6;
 	key->address[0][0] = (uint8_t)flow;
 	key->address[1][0] = (uint8_t)(flow >> 8);
 	key->address[1][15] = key->family == 6 ? 9 : 0;
 	key->port[0] = (uint16_t)(flow / 3);
 	key->zone = (uint16_t)(flow % 2);
+}
+
+static void random_tcp(struct world *world, struct base_packet *packet, uint8_t *l4)
+{
+	packet->tcp_flags = random_tcp_flags(world);
+	l4[7] = (uint8_t)pick(world, 3);
+	l4[11] = (uint8_t)pick(world, 4);
+}
+
+static void random_sctp(struct world *world, struct base_packet *packet, uint8_t *l4)
+{
+	static const uint8_t chunks[] = { 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 99 };
+	l4[12] = chunks[pick(world, BASE_ARRAY_COUNT(chunks))];
+	l4[15] = (uint8_t)(chance(world, 95) ? 4 : pick(world, 20));
+	l4[16] = chunks[pick(world, BASE_ARRAY_COUNT(chunks))];
+	l4[19] = 4;
+	/* An INIT has no tag, all others have one. */
+	l4[7] = (l4[12] != 1) != chance(world, 5);
+	packet->payload_len = (uint16_t)(chance(world, 70) ? 4 : pick(world, 12));
+}
+
+static void random_icmp(struct world *world, struct base_packet *packet, uint8_t *l4)
+{
+	static const uint8_t types[] = { 8, 0, 0, 13, 14, 16, 18, 43, 9, 128, 129, 129, 161, 135 };
+	(void)packet;
+	l4[0] = types[pick(world, BASE_ARRAY_COUNT(types))];
+}
+
+/* The IP header holds what is read of it: an ICMP error's destination, mostly the right one. */
+static void random_headers(struct world *world, struct base_packet *packet, uint8_t *header)
+{
+	unsigned int to = (packet->flags & BASE_PACKET_REVERSED) != 0 ? 0 : 1;
+	bool ip6 = packet->key.family == 6;
+	memset(header, 0, HEADER);
+	packet->data = header;
+	packet->cap_len = packet->wire_len = HEADER;
+	packet->l4_offset = L4;
+	packet->protocol = packet->key.protocol;
+	memcpy(header + (ip6 ? 24 : 16), packet->key.address[to], ip6 ? 16 : 4);
+	if (chance(world, 10))
+		header[ip6 ? 24 : 16] ^= 0x80;
+	switch (packet->protocol) {
+	case BASE_PROTOCOL_TCP:
+		random_tcp(world, packet, header + L4);
+		break;
+	case BASE_PROTOCOL_SCTP:
+		random_sctp(world, packet, header + L4);
+		break;
+	case BASE_PROTOCOL_ICMP:
+	case BASE_PROTOCOL_ICMP6:
+		random_icmp(world, packet, header + L4);
+		break;
+	default:
+		break;
+	}
 }
 
 static void random_packet(struct world *world, size_t index, unsigned int flows)
@@ -125,17 +183,13 @@ static void random_packet(struct world *world, size_t index, unsigned int flows)
 		(world->variant.table == NULL || packet->key.address[1][0] == 0))
 		packet->hash = 7;
 
-	for (unsigned int i = 0; i < HEADER; i++)
-		header[i] = 0;
-	header[7] = (uint8_t)pick(world, 3);
-	packet->data = header;
-	packet->cap_len = packet->wire_len = HEADER;
-	packet->protocol = packet->key.protocol;
-	packet->flags = BASE_PACKET_FLOW | BASE_PACKET_IP4 | BASE_PACKET_L4;
+	packet->flags = BASE_PACKET_FLOW | BASE_PACKET_L4;
+	packet->flags |= packet->key.family == 6 ? BASE_PACKET_IP6 : BASE_PACKET_IP4;
 	if (chance(world, 45))
 		packet->flags |= BASE_PACKET_REVERSED;
-	if (packet->protocol == BASE_PROTOCOL_TCP)
-		packet->tcp_flags = random_tcp_flags(world);
+	random_headers(world, packet, header);
+	if (chance(world, 1))
+		packet->flags |= BASE_PACKET_CHECKSUM_BAD;
 	if (chance(world, 3)) {
 		packet->flags |= BASE_PACKET_ICMP_ERROR;
 		packet->flags &= (uint16_t)~BASE_PACKET_L4;
@@ -242,6 +296,11 @@ static bool world_create(struct world *world, struct variant variant, uint64_t s
 		uint64_t grains = 1 + pick(world, 2500 * MS / world->grain_ns);
 		config->timeout_ns[i] = chance(world, 5) ? 0 : grains * world->grain_ns;
 	}
+	/* UDP must live long enough to become a stream. */
+	if (chance(world, 50))
+		config->timeout_ns[CONNTRACK_STATE_UDP_REPLIED] *= 4;
+	if (!defaults)
+		config->tcp_unacknowledged_ns = pick(world, 3) * 500 * MS;
 	int error = conntrack_create(&world->tracker, config);
 	if (error == -ENOTSUP) {
 		base_arena_destroy(world->arena);
@@ -414,7 +473,7 @@ static void check_books(struct world *world)
 		fail_at(world, PACKETS, "the books differ");
 	if (stats.hits != oracle->hits || stats.misses != oracle->misses ||
 		stats.invalid_packets != oracle->invalid ||
-		stats.related_packets != oracle->related ||
+		stats.related_packets != oracle->related || stats.resyncs != oracle->resyncs ||
 		stats.untracked_packets != oracle->untracked)
 		fail_at(world, PACKETS, "the packet counters differ");
 }

@@ -196,11 +196,14 @@ static void every_protocol_is_balanced_by_address(void **state)
 {
 	static const uint8_t protocols[] = { BASE_PROTOCOL_UDP, BASE_PROTOCOL_ICMP,
 		BASE_PROTOCOL_SCTP, BASE_PROTOCOL_GRE, BASE_PROTOCOL_ESP };
+	static const uint8_t sctp_init[24] = { 1, 0, 0, 24 };
 	struct fixture f;
 	open_with(&f, scalar_of(state), NULL);
 	for (unsigned int i = 0; i < BASE_ARRAY_COUNT(protocols); i++) {
 		struct packets_spec spec = packets_ip4(protocols[i], CLIENT, 5000, SERVER, 443);
 		spec.payload_len = 24;
+		if (protocols[i] == BASE_PROTOCOL_SCTP)
+			spec.payload = sctp_init;
 		struct base_packet *packet = send(&f, &spec);
 		assert_true(is_generated_backend(destination_of(packet)));
 		assert_true(valid(packet));

@@ -21,6 +21,7 @@ void harness_init(struct harness *harness)
 	memset(harness, 0, sizeof(*harness));
 	assert_int_equal(base_arena_create(&harness->arena, false), 0);
 	conntrack_config_defaults(&harness->config);
+	base_parse_config_defaults(&harness->parse);
 	harness->config.entries_max = 1024;
 	harness->config.user_bytes = 16;
 	harness->config.tick_ns = MS;
@@ -31,9 +32,7 @@ void harness_init(struct harness *harness)
 
 void harness_start(struct harness *harness)
 {
-	struct base_parse_config parse;
-	base_parse_config_defaults(&parse);
-	assert_int_equal(base_parser_create(&harness->parser, &parse), 0);
+	assert_int_equal(base_parser_create(&harness->parser, &harness->parse), 0);
 	assert_int_equal(conntrack_create(&harness->tracker, &harness->config), 0);
 	packets_pool_init(&harness->pool, 1);
 }
@@ -47,7 +46,7 @@ void harness_stop(struct harness *harness)
 	base_arena_destroy(harness->arena);
 }
 
-static const struct base_packet *process(struct harness *harness, struct base_packet *packet)
+const struct base_packet *harness_process(struct harness *harness, struct base_packet *packet)
 {
 	struct base_burst burst = { .count = 1, .packets = { packet } };
 	base_parse_burst(harness->parser, &burst, false);
@@ -59,14 +58,14 @@ static const struct base_packet *process(struct harness *harness, struct base_pa
 const struct base_packet *harness_frame(struct harness *harness, const uint8_t *frame,
 	size_t cap_len, size_t wire_len, uint64_t time_ns)
 {
-	return process(harness, packets_pool_set(&harness->pool, 0, BASE_LINK_ETHERNET, frame,
-					cap_len, wire_len, time_ns));
+	return harness_process(harness, packets_pool_set(&harness->pool, 0, BASE_LINK_ETHERNET,
+						frame, cap_len, wire_len, time_ns));
 }
 
 const struct base_packet *harness_send(
 	struct harness *harness, const struct packets_spec *spec, uint64_t time_ns)
 {
-	return process(harness, packets_pool_build(&harness->pool, 0, spec, time_ns));
+	return harness_process(harness, packets_pool_build(&harness->pool, 0, spec, time_ns));
 }
 
 static struct packets_spec tcp_spec(uint16_t port, uint8_t flags, uint32_t seq)

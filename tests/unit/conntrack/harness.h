@@ -23,15 +23,19 @@ struct harness {
 	struct base_parser *parser;
 	struct conntrack *tracker;
 	struct conntrack_config config;
+	struct base_parse_config parse;
 	struct packets_pool pool;
 	uint64_t removed;
 	uint32_t removed_conn; /* latest */
 };
 
-/* Defaults into config; change them, then start. */
+/* Defaults into config and parse; change them, then start. */
 void harness_init(struct harness *harness);
 void harness_start(struct harness *harness);
 void harness_stop(struct harness *harness);
+
+/* A packet of the pool through both, as a burst of one. */
+const struct base_packet *harness_process(struct harness *harness, struct base_packet *packet);
 
 /* One frame through both, as a burst of one. The packet is valid until the next call. */
 const struct base_packet *harness_frame(struct harness *harness, const uint8_t *frame,

@@ -73,7 +73,7 @@ static void handshake_needs_the_openers_ack(void **unused)
 	client(&tcp, S);
 	expect(&tcp, CONNTRACK_STATE_TCP_SYN_SENT, CONNTRACK_TCP_ACCEPT);
 	client(&tcp, S);
-	expect(&tcp, CONNTRACK_STATE_TCP_SYN_SENT, CONNTRACK_TCP_ACCEPT);
+	expect(&tcp, CONNTRACK_STATE_TCP_SYN_SENT, CONNTRACK_TCP_IGNORE);
 	server(&tcp, SA);
 	expect(&tcp, CONNTRACK_STATE_TCP_SYN_RECV, CONNTRACK_TCP_ACCEPT);
 	server(&tcp, SA);
@@ -176,15 +176,16 @@ static void syn_reopens_what_is_closed_and_nothing_else(void **unused)
 	for (int state = 1; state < CONNTRACK_TCP_STATES_COUNT; state++) {
 		for (int reply = 0; reply < 2; reply++) {
 			struct tcp tcp = { .state = (enum conntrack_state)state };
-			bool closed = state == CONNTRACK_STATE_TCP_LAST_ACK ||
-				      state == CONNTRACK_STATE_TCP_TIME_WAIT ||
+			bool closed = state == CONNTRACK_STATE_TCP_TIME_WAIT ||
 				      state == CONNTRACK_STATE_TCP_CLOSE;
+			bool open = state >= CONNTRACK_STATE_TCP_SYN_RECV && !closed;
 			send_with(&tcp, reply != 0, S, 0);
 			assert_int_equal(tcp.verdict == CONNTRACK_TCP_REOPEN, closed);
 			tcp.state = (enum conntrack_state)state;
 			send_with(&tcp, reply != 0, S, CONNTRACK_TCP_SAME_SYN);
 			assert_int_not_equal(tcp.verdict, CONNTRACK_TCP_REOPEN);
-			assert_int_not_equal(tcp.verdict, CONNTRACK_TCP_INVALID);
+			/* A server does not send it. */
+			assert_int_equal(tcp.verdict == CONNTRACK_TCP_INVALID, open && reply);
 		}
 	}
 }
@@ -196,7 +197,36 @@ static void a_syn_in_an_open_connection_changes_nothing(void **unused)
 	client(&tcp, S);
 	expect(&tcp, CONNTRACK_STATE_TCP_ESTABLISHED, CONNTRACK_TCP_IGNORE);
 	server(&tcp, S);
-	expect(&tcp, CONNTRACK_STATE_TCP_ESTABLISHED, CONNTRACK_TCP_IGNORE);
+	expect(&tcp, CONNTRACK_STATE_TCP_ESTABLISHED, CONNTRACK_TCP_INVALID);
+}
+
+static void an_answer_to_an_ignored_syn_begins_the_connection_anew(void **unused)
+{
+	(void)unused;
+	for (int state = CONNTRACK_STATE_TCP_SYN_RECV; state < CONNTRACK_TCP_STATES_COUNT;
+		state++) {
+		struct tcp tcp = { .state = (enum conntrack_state)state };
+		server(&tcp, SA);
+		expect(&tcp, (enum conntrack_state)state, CONNTRACK_TCP_IGNORE);
+		send_with(&tcp, true, SA, CONNTRACK_TCP_ANSWERS_SYN);
+		expect(&tcp, CONNTRACK_STATE_TCP_SYN_RECV, CONNTRACK_TCP_RESYNC);
+	}
+}
+
+static void a_challenge_in_last_ack_is_not_the_last_ack(void **unused)
+{
+	(void)unused;
+	for (int closer_reply = 0; closer_reply < 2; closer_reply++) {
+		struct tcp tcp = opened();
+		send_with(&tcp, closer_reply == 0, F, 0);
+		send_with(&tcp, closer_reply != 0, F, 0);
+		expect(&tcp, CONNTRACK_STATE_TCP_LAST_ACK, CONNTRACK_TCP_ACCEPT);
+		send_with(&tcp, true, A, CONNTRACK_TCP_CHALLENGED);
+		expect(&tcp, CONNTRACK_STATE_TCP_LAST_ACK,
+			closer_reply ? CONNTRACK_TCP_ACCEPT : CONNTRACK_TCP_IGNORE);
+		send_with(&tcp, closer_reply == 0, A, 0);
+		expect(&tcp, CONNTRACK_STATE_TCP_TIME_WAIT, CONNTRACK_TCP_ACCEPT);
+	}
 }
 
 static void pickup_is_an_option(void **unused)
@@ -277,6 +307,8 @@ static void check_cell(enum conntrack_state state, bool reply, uint8_t flags, un
 	if (state == CONNTRACK_STATE_NONE)
 		assert_true(step.verdict == CONNTRACK_TCP_ACCEPT ||
 			    step.verdict == CONNTRACK_TCP_INVALID);
+	if (step.verdict == CONNTRACK_TCP_RESYNC)
+		assert_int_equal(step.state, CONNTRACK_STATE_TCP_SYN_RECV);
 	/* Once closing, always closing: only a SYN leads out. */
 	if (state >= CONNTRACK_STATE_TCP_FIN_WAIT && step.verdict == CONNTRACK_TCP_ACCEPT)
 		assert_true(step.state >= state);
@@ -310,6 +342,8 @@ int main(void)
 		cmocka_unit_test(rst_closes_from_every_state_and_opens_none),
 		cmocka_unit_test(syn_reopens_what_is_closed_and_nothing_else),
 		cmocka_unit_test(a_syn_in_an_open_connection_changes_nothing),
+		cmocka_unit_test(an_answer_to_an_ignored_syn_begins_the_connection_anew),
+		cmocka_unit_test(a_challenge_in_last_ack_is_not_the_last_ack),
 		cmocka_unit_test(pickup_is_an_option),
 		cmocka_unit_test(a_challenge_ack_leaves_the_opening_alone),
 		cmocka_unit_test(flag_combinations_that_no_tcp_sends_are_invalid),

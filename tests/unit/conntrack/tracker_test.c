@@ -183,7 +183,8 @@ static void every_state_has_its_own_timeout(void **unused)
 		assert_true(config.timeout_ns[i] > 0);
 	assert_int_equal(config.timeout_ns[CONNTRACK_STATE_TCP_ESTABLISHED], 432000 * S);
 	assert_int_equal(config.timeout_ns[CONNTRACK_STATE_TCP_CLOSE], 10 * S);
-	assert_int_equal(config.timeout_ns[CONNTRACK_STATE_UDP_REPLIED], 120 * S);
+	assert_int_equal(config.timeout_ns[CONNTRACK_STATE_UDP_REPLIED], 30 * S);
+	assert_int_equal(config.timeout_ns[CONNTRACK_STATE_UDP_STREAM], 120 * S);
 	for (int i = 0; i < CONNTRACK_STATES_COUNT + 2; i++)
 		assert_non_null(conntrack_state_name((enum conntrack_state)i));
 }
@@ -206,7 +207,7 @@ static void an_unanswered_pickup_is_kept_300_s_and_an_answered_one_five_days(voi
 	harness_stop(&h);
 }
 
-static void udp_with_a_reply_lives_longer(void **unused)
+static void udp_that_goes_both_ways_for_two_seconds_lives_longer(void **unused)
 {
 	(void)unused;
 	struct harness h;
@@ -216,10 +217,21 @@ static void udp_with_a_reply_lives_longer(void **unused)
 	const struct base_packet *reply = udp(&h, 1, true, S);
 	assert_int_equal(reply->conn_flags, BASE_CONN_REPLY);
 	assert_int_equal(harness_state(&h, reply), CONNTRACK_STATE_UDP_REPLIED);
-	conntrack_advance(h.tracker, 121 * S - 1, UINT32_MAX);
+	/* Two seconds, and not a whole millisecond more. */
+	reply = udp(&h, 1, true, 2 * S + MS - 1);
+	assert_int_equal(harness_state(&h, reply), CONNTRACK_STATE_UDP_REPLIED);
+	reply = udp(&h, 1, true, 2 * S + MS);
+	assert_int_equal(harness_state(&h, reply), CONNTRACK_STATE_UDP_STREAM);
+	conntrack_advance(h.tracker, 122 * S + MS - 1, UINT32_MAX);
 	assert_int_equal(harness_stats(&h).live, 1);
-	conntrack_advance(h.tracker, 121 * S, UINT32_MAX);
+	conntrack_advance(h.tracker, 122 * S + MS, UINT32_MAX);
 	assert_int_equal(harness_stats(&h).live, 0);
+
+	/* A packet older than the connection makes no stream. */
+	udp(&h, 2, false, 200 * S);
+	udp(&h, 2, true, 200 * S);
+	reply = udp(&h, 2, true, 198 * S);
+	assert_int_equal(harness_state(&h, reply), CONNTRACK_STATE_UDP_REPLIED);
 	harness_stop(&h);
 }
 
@@ -469,7 +481,7 @@ int main(void)
 		cmocka_unit_test(a_close_shortens_the_timeout_at_once),
 		cmocka_unit_test(every_state_has_its_own_timeout),
 		cmocka_unit_test(an_unanswered_pickup_is_kept_300_s_and_an_answered_one_five_days),
-		cmocka_unit_test(udp_with_a_reply_lives_longer),
+		cmocka_unit_test(udp_that_goes_both_ways_for_two_seconds_lives_longer),
 		cmocka_unit_test(icmp_echo_and_its_reply_are_one_connection),
 		cmocka_unit_test(an_icmp_error_is_related_and_neither_refreshes_nor_creates),
 		cmocka_unit_test(later_fragments_follow_their_first_without_a_state_step),

@@ -120,7 +120,7 @@ static void timeouts_are_named_as_states(void **state)
 {
 	(void)state;
 	const struct options_row *row = options_find(OPTIONS_REPLAY, "timeout");
-	assert_int_equal(row->items_count, CONNTRACK_STATES_COUNT - 1);
+	assert_int_equal(row->items_count, CONNTRACK_STATES_COUNT - 1 + 1);
 	for (unsigned int i = CONNTRACK_STATE_NONE + 1; i < CONNTRACK_STATES_COUNT; i++) {
 		char line[128];
 		snprintf(line, sizeof(line), "x --timeout %s=%us,icmp=0", conntrack_state_name(i),
@@ -130,6 +130,10 @@ static void timeouts_are_named_as_states(void **state)
 			i == CONNTRACK_STATE_ICMP ? 0 : i * UINT64_C(1000000000));
 		options_destroy(options);
 	}
+	/* ... but for the one that bounds another. */
+	struct options *options = test_options(OPTIONS_REPLAY, "x --timeout tcp_unacknowledged=7s");
+	assert_int_equal(options->config.conntrack.tcp_unacknowledged_ns, 7000000000);
+	options_destroy(options);
 }
 
 static void chain_functions_keep_order_and_items(void **state)
