@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Anonymisation behind the IP header: what TCP and UDP hold, tunnels, and what is not understood. */
+/* Anonymisation behind the IP header: TCP, UDP, tunnels, and what is not understood. */
 #include "tests/unit/traces/anonymize.h"
 
 #include "base/rng.h"
