@@ -17,7 +17,10 @@ int traces_packets_fail(struct traces_packets *packets, int error, const char *f
 
 int traces_packets_next(struct traces_packets *packets, struct traces_batch *batch)
 {
-	*batch = (struct traces_batch){ 0 };
+	/* Places are added to these even when there are no packets, which NULL does not allow. */
+	static const struct traces_record no_record;
+	static const uint8_t no_byte;
+	*batch = (struct traces_batch){ .records = &no_record, .bytes = &no_byte };
 	if (packets->peeked) {
 		packets->peeked = false;
 		*batch = packets->waiting;
@@ -26,6 +29,8 @@ int traces_packets_next(struct traces_packets *packets, struct traces_batch *bat
 	if (packets->ended)
 		return 0;
 	int error = packets->ops->next(packets, batch);
+	if (batch->records == NULL)
+		batch->records = &no_record;
 	packets->ended = error != 0 || batch->count == 0;
 	return error;
 }

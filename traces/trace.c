@@ -181,8 +181,9 @@ int traces_trace_extend(
 	struct traces_trace *trace, const struct traces_record *record, uint8_t **frame)
 {
 	struct traces_buffer *bytes = &trace->bytes;
-	if (bytes->capacity - bytes->used < record->cap_len) {
-		int error = traces_buffer_reserve(bytes, bytes->used + record->cap_len);
+	/* A frame has a place even when it is empty and the first. */
+	if (bytes->capacity - bytes->used < record->cap_len || bytes->data == NULL) {
+		int error = traces_buffer_reserve(bytes, bytes->used + record->cap_len + 1);
 		if (error)
 			return error;
 	}
