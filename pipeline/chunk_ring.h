@@ -7,7 +7,8 @@
  * Threads: one producer, one consumer. `filled` is stored by the producer with release and loaded
  * by the consumer with acquire, so that a chunk's packets are seen whole; `emptied` the other way
  * round, so that a chunk is not written while it is read; `last` by the producer, before the last
- * chunk is published. Counts run freely; slot = count modulo CHUNK_RING_SLOTS.
+ * chunk is published; `reached_ns` by the producer, behind the chunks that it speaks of. Counts run
+ * freely; slot = count modulo CHUNK_RING_SLOTS.
  *
  * Memory: CHUNK_RING_SLOTS x (CHUNK_BYTES + CHUNK_PACKETS x 32) = 4 MiB, written once at create so
  * that no page is missing later. Cost: one cache line moves per chunk and direction.
@@ -61,6 +62,7 @@ struct chunk_ring {
 	/* the producer's line */
 	atomic_uint_least64_t filled BASE_ALIGNED(64); /* partner: chunk_ring_front */
 	atomic_uint_least64_t last; /* how many chunks there are in all; UINT64_MAX: not known */
+	atomic_uint_least64_t reached_ns; /* what is not published is not earlier */
 	uint64_t emptied_seen;
 	/* the consumer's line */
 	atomic_uint_least64_t emptied BASE_ALIGNED(64); /* partner: chunk_ring_open */
@@ -110,6 +112,13 @@ static inline void chunk_ring_finish(struct chunk_ring *ring, bool one_more)
 		chunk_ring_publish(ring);
 }
 
+/* No packet that is still to be published is earlier than time_ns; none waits in an open chunk. */
+static inline void chunk_ring_reach(struct chunk_ring *ring, uint64_t time_ns)
+{
+	/* release: pairs with the acquire load in chunk_ring_reached_ns */
+	atomic_store_explicit(&ring->reached_ns, time_ns, memory_order_release);
+}
+
 /* Whether the consumer has emptied everything, as far as one can tell from here. */
 static inline bool chunk_ring_is_hungry(const struct chunk_ring *ring)
 {
@@ -157,6 +166,13 @@ static inline void chunk_ring_release(struct chunk_ring *ring)
 	uint64_t emptied = atomic_load_explicit(&ring->emptied, memory_order_relaxed); /* own */
 	/* release: pairs with the acquire load in chunk_ring_open */
 	atomic_store_explicit(&ring->emptied, emptied + 1, memory_order_release);
+}
+
+/* When chunk_ring_front gives NULL afterwards, no packet will come that is earlier than this. */
+static inline uint64_t chunk_ring_reached_ns(const struct chunk_ring *ring)
+{
+	/* acquire: pairs with the release store in chunk_ring_reach */
+	return atomic_load_explicit(&ring->reached_ns, memory_order_acquire);
 }
 
 /* Everything has come and was released. What the producer did before chunk_ring_finish is seen. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 static void show_load(void *context, uint64_t done, uint64_t total)
 {
@@ -55,6 +56,29 @@ static enum pipeline_exit load(struct input *input, struct pipeline_result *resu
 	return PIPELINE_EXIT_OK;
 }
 
+/* A stream keeps its files open, each copy its own: ask the system for so many. */
+static enum pipeline_exit allow_files(
+	const struct pipeline_config *config, struct pipeline_result *result)
+{
+	enum { OTHER_FILES = 64 }; /* DPDK ends the process when it cannot open its own */
+	struct rlimit limit;
+	rlim_t need = (rlim_t)config->overlay;
+	if (!config->concatenate)
+		need *= config->paths_count;
+	need += OTHER_FILES;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= need)
+		return PIPELINE_EXIT_OK;
+	struct rlimit wanted = { .rlim_cur = need, .rlim_max = limit.rlim_max };
+	if (need <= limit.rlim_max && setrlimit(RLIMIT_NOFILE, &wanted) == 0)
+		return PIPELINE_EXIT_OK;
+	snprintf(result->message, sizeof(result->message),
+		"stream: %" PRIu32 " copies of %zu captures need %llu open files, the system "
+		"allows %llu (ulimit -Hn)",
+		config->overlay, config->paths_count, (unsigned long long)need,
+		(unsigned long long)limit.rlim_max);
+	return PIPELINE_EXIT_RUN;
+}
+
 static enum pipeline_exit open_reader(struct input *input, struct pipeline_result *result)
 {
 	enum pipeline_exit exit =
@@ -79,7 +103,9 @@ enum pipeline_exit input_open(struct input *input, uint64_t passes, struct pipel
 	memcpy(result->stream_note, choice.why, sizeof(result->stream_note));
 	if (!choice.stream)
 		return load(input, result);
-	enum pipeline_exit exit = open_reader(input, result);
+	enum pipeline_exit exit = allow_files(config, result);
+	if (exit == PIPELINE_EXIT_OK)
+		exit = open_reader(input, result);
 	if (exit == PIPELINE_EXIT_OK)
 		input->plan = *reader_plan(input->reader);
 	return exit;

@@ -15,6 +15,7 @@ enum {
 	SPINS = 64,       /* looks at a full ring before the first sleep */
 	PAUSE_NS = 50000, /* a full ring holds ten times as much work */
 	AHEAD_WAIT_NS = 200000,
+	AHEAD_WAITS_MAX = 5000, /* a second */
 };
 
 /* One copy of the capture being read. */
@@ -241,15 +242,18 @@ static const struct cursor *heap_second(const struct reader *reader)
 
 /* ---- handing on ---- */
 
-/* A worker that has emptied its ring gets the chunk that is being filled for it. */
+/* A worker that has emptied its ring gets the chunk that is being filled for it; and one for which
+ * there is nothing learns how far time has come, lest it keeps waiting for earlier packets. */
 static void feed_the_hungry(struct reader *reader)
 {
 	for (uint32_t i = 0; i < reader->config->workers; i++) {
-		struct chunk *chunk = reader->open[i];
-		if (chunk == NULL || chunk->count == 0 || !chunk_ring_is_hungry(&reader->rings[i]))
-			continue;
-		chunk_ring_publish(&reader->rings[i]);
-		reader->open[i] = NULL;
+		struct chunk_ring *ring = &reader->rings[i];
+		if (reader->open[i] != NULL && chunk_ring_is_hungry(ring)) {
+			chunk_ring_publish(ring);
+			reader->open[i] = NULL;
+		}
+		if (reader->open[i] == NULL && reader->heap_count > 0)
+			chunk_ring_reach(ring, reader->heap[0]->time_ns);
 	}
 }
 
@@ -483,7 +487,9 @@ void reader_wait_until_ahead(const struct reader *reader)
 {
 	const struct timespec pause = { .tv_nsec = AHEAD_WAIT_NS };
 	/* acquire: pairs with the release store in tell_ahead */
-	while (!atomic_load_explicit(&reader->ahead, memory_order_acquire) && !must_end(reader))
+	for (unsigned int waits = 0; waits < AHEAD_WAITS_MAX && !must_end(reader) &&
+				     !atomic_load_explicit(&reader->ahead, memory_order_acquire);
+		waits++)
 		nanosleep(&pause, NULL);
 }
 

@@ -36,8 +36,8 @@ void reader_destroy(struct reader *reader); /* not while its thread runs; NULL i
 
 /* 0 or -errno. */
 int reader_start(struct reader *reader);
-/* Wait until the thread has read ahead as far as it may, or will not read on. For the threads of
- * workers. */
+/* Wait until the thread has read ahead as far as it may, or will not read on; for about a second at
+ * most: what comes through a pipe may come slowly. For the threads of workers. */
 void reader_wait_until_ahead(const struct reader *reader);
 /* Tell the thread to end and wait for it. What became of it, as for reader_create. */
 enum pipeline_exit reader_stop(struct reader *reader, char *message);

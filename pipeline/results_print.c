@@ -281,6 +281,26 @@ static void comparison_row(const char *name, const struct pipeline_config *confi
 							: "balanced");
 }
 
+/* Of streams: how much the reader has to do with the rates. */
+static void comparison_reader(const struct pipeline_result *results, size_t count, FILE *stream)
+{
+	double worst = 0;
+	if (!results[0].streamed)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		if (results[i].cost.reader_starved_share > worst)
+			worst = results[i].cost.reader_starved_share;
+	}
+	if (worst > 0)
+		line(stream, "reader",
+			"starved workers up to %.1f %% of the time: Mpps include that, cycles do "
+			"not   streamed: %s",
+			100 * worst, results[0].stream_note);
+	else
+		line(stream, "reader", "never starved a worker   streamed: %s",
+			results[0].stream_note);
+}
+
 void pipeline_comparison_print(const char *const *names, const struct pipeline_config *configs,
 	const struct pipeline_result *results, size_t count, FILE *stream)
 {
@@ -290,6 +310,7 @@ void pipeline_comparison_print(const char *const *names, const struct pipeline_c
 	print_notes(&configs[0], &results[0], stream);
 	line(stream, "memory", "%s   workers %u, burst %u, repeats %u", results[0].memory_note,
 		configs[0].workers, configs[0].burst, configs[0].repeats);
+	comparison_reader(results, count, stream);
 	fprintf(stream, "\n%-13s %6s %26s %7s %6s %6s %8s %9s %7s %6s %7s %6s\n", "", "",
 		"-------- held for --------", "cycles", "", "", "", "", "", "", "", "vs");
 	fprintf(stream, "%-13s %6s %8s %8s %8s %7s %6s %6s %8s %9s %7s %6s %7s %6s %7s  %s\n",

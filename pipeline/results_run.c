@@ -294,6 +294,11 @@ json_t *results_cost_section(struct results_builder *builder)
 			    "instructions and cache misses are not measured"));
 	if (cost->repeats <= 1)
 		results_append(builder, missing, json_string("spread: one repeat only"));
+	if (cost->reader_starved_times != 0)
+		results_append(builder, missing,
+			json_sprintf("packets_per_s, bits_per_s of the workers: the reader kept "
+				     "them waiting %.1f %% of the time, which rates include",
+				100 * cost->reader_starved_share));
 	results_put(builder, object, "not_measured", missing);
 	return object;
 }

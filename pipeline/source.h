@@ -32,11 +32,12 @@ struct source {
 	struct base_histogram *lateness; /* wall clock: emission minus schedule; may be NULL */
 
 	/* what a reader did to the latest poll; always false without one */
-	bool failed;      /* when done: reading failed, there are no results */
-	bool starved;     /* a packet was wanted that is not there yet: time stands still */
-	bool took;        /* a chunk has come, ... */
-	uint64_t took_ns; /* ... whose first packet has this time */
-	uint64_t pauses;  /* the reader's, when the latest chunk came */
+	bool failed;         /* when done: reading failed, there are no results */
+	bool starved;        /* a packet was wanted that is not there yet ... */
+	uint64_t reached_ns; /* ... and is not earlier than this */
+	bool took;           /* a chunk has come, ... */
+	uint64_t took_ns;    /* ... whose first packet has this time */
+	uint64_t pauses;     /* the reader's, when the latest chunk came */
 };
 
 /* Plays schedule->entries[worker] with the configured loops and overlay. -ENOMEM. */

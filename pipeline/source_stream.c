@@ -42,6 +42,7 @@ static void take_chunk(struct source_stream *source)
 {
 	if (source->chunk != NULL)
 		chunk_ring_release(source->ring);
+	source->source.reached_ns = chunk_ring_reached_ns(source->ring);
 	source->chunk = chunk_ring_front(source->ring);
 	source->at = 0;
 	if (source->chunk == NULL)

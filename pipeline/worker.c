@@ -72,11 +72,14 @@ static void receive(struct worker *worker, struct base_burst *burst, uint64_t li
 	for (unsigned int i = 0; i < burst->count; i++)
 		worker->books.read_wire_bytes += burst->packets[i]->wire_len;
 	worker->books.read += burst->count;
-	/* A full burst may have left packets behind that are due, and so may a reader that is late:
-	 * time stops at the last one. */
-	if (burst->count == config->burst || config->clock == PIPELINE_CLOCK_VIRTUAL ||
-		worker->source->starved)
-		limit_ns = burst->count == 0 ? 0 : burst->packets[burst->count - 1]->time_ns;
+	uint64_t last_ns = burst->count == 0 ? 0 : burst->packets[burst->count - 1]->time_ns;
+	/* A reader that is late may yet bring packets that are due: time stops where it stands. */
+	if (BASE_UNLIKELY(worker->source->starved) && worker->source->reached_ns < limit_ns)
+		limit_ns =
+			worker->source->reached_ns > last_ns ? worker->source->reached_ns : last_ns;
+	/* A full burst may have left packets behind that are due: time stops at its last one. */
+	if (burst->count == config->burst || config->clock == PIPELINE_CLOCK_VIRTUAL)
+		limit_ns = last_ns;
 	if (limit_ns > worker->now_ns)
 		worker->now_ns = limit_ns;
 }
@@ -208,7 +211,14 @@ static void note_wait(struct worker *worker, uint64_t since, uint64_t limit_ns)
 	waits->polls++;
 }
 
-/* An iteration without packets that does not count: time stands still until the reader goes on. */
+/* Whether an iteration has no packets, and time no reason to move: under the virtual clock it waits
+ * for the reader, and at the end there is nothing to do. */
+static inline bool stands_still(const struct source *source, uint64_t limit_ns)
+{
+	return source->done || (source->starved && limit_ns == UINT64_MAX);
+}
+
+/* An iteration that does not count. */
 static void sit_out(struct worker *worker, uint64_t since)
 {
 	/* Copying the first packets of a burst that is not whole yet is work all the same. */
@@ -228,7 +238,7 @@ static unsigned int step(struct worker *worker, uint64_t limit_ns)
 	const struct source *source = worker->source;
 	if (BASE_UNLIKELY(source->starved || worker->waits.since != 0))
 		note_wait(worker, start, limit_ns);
-	if (BASE_UNLIKELY(touched == 0 && (source->starved || source->done))) {
+	if (BASE_UNLIKELY(touched == 0 && stands_still(source, limit_ns))) {
 		sit_out(worker, start);
 		return 0;
 	}

@@ -14,6 +14,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import signal
 import struct
 import subprocess
@@ -493,6 +494,19 @@ class Choice(Folder):
         self.assertTrue(document["books"]["balanced"])
         # The first packets of it fit.
         self.assertEqual(Replay(path, "--packets", 1000).mode(), "memory")
+
+    def test_open_files_are_asked_for_or_missed_in_one_line(self):
+        path = write_capture(self.folder / "few.pcap", self.packets[:50])
+
+        def limit(soft, hard):
+            return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        done = Replay(path, "--stream", "on", "--overlay", 300, preexec_fn=limit(128, 1024))
+        self.assertEqual(done.status, EXIT_OK, done.errors)
+        self.assertEqual(done.results(), Replay(path, "--overlay", 300).results())
+        done = Replay(path, "--stream", "on", "--overlay", 300, preexec_fn=limit(128, 300))
+        self.assertEqual(done.status, EXIT_RUN)
+        self.assertEqual(done.errors, "sheaf: stream: 300 copies of 1 captures need 364 open "
+                                      "files, the system allows 300 (ulimit -Hn)")
 
     @unittest.skipIf(SANITIZED, "a sanitizer takes memory of its own")
     def test_memory_does_not_grow_with_the_capture(self):
