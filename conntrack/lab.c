@@ -26,6 +26,19 @@ static struct conntrack_table_config table_config(const struct conntrack *tracke
 }
 static_assert(offsetof(struct conntrack_entry, key) == 0, "keys stand at the entries' starts");
 
+static struct conntrack_deletion_knobs knobs_of(
+	const struct conntrack_config *config, const struct conntrack_deletion_ops *ops)
+{
+	struct conntrack_deletion_knobs knobs = config->knobs;
+	if (knobs.interval_ns == 0)
+		knobs.interval_ns = ops->defaults.interval_ns;
+	if (knobs.budget == 0)
+		knobs.budget = ops->defaults.budget;
+	if (knobs.slots == 0)
+		knobs.slots = ops->defaults.slots;
+	return knobs;
+}
+
 int conntrack_lab_create(struct conntrack *tracker)
 {
 	const struct conntrack_config *config = &tracker->config;
@@ -45,7 +58,7 @@ int conntrack_lab_create(struct conntrack *tracker)
 		.table_ops = lab->table_ops,
 		.table = lab->table,
 		.conns_max = tracker->slots_count,
-		.knobs = config->knobs,
+		.knobs = knobs_of(config, lab->deletion_ops),
 		.arena = config->arena,
 	};
 	if (error == 0)
@@ -350,4 +363,13 @@ int conntrack_lab_stats(const struct conntrack *tracker, struct conntrack_lab_st
 	stats->table_bytes = lab->table_ops->bytes(lab->table);
 	stats->deletion_bytes = lab->deletion_ops->bytes(lab->deletion);
 	return 0;
+}
+
+void conntrack_lab_stats_reset(struct conntrack *tracker)
+{
+	struct conntrack_lab *lab = tracker->lab;
+	if (lab == NULL)
+		return;
+	memset(&lab->stats, 0, sizeof(lab->stats));
+	base_histogram_reset(&lab->stats.late);
 }

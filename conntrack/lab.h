@@ -103,8 +103,8 @@ struct conntrack_deletion_config {
 	/* For the strategy that is one with its table; others ask through the tracker. */
 	const struct conntrack_table_ops *table_ops;
 	void *table;
-	uint32_t conns_max; /* indices are below this */
-	struct conntrack_deletion_knobs knobs;
+	uint32_t conns_max;                    /* indices are below this */
+	struct conntrack_deletion_knobs knobs; /* defaults filled in */
 	struct base_arena *arena;
 };
 
@@ -121,7 +121,9 @@ enum conntrack_lack {
  * packet to come is earlier than; it never decreases. */
 struct conntrack_deletion_ops {
 	const char *name;    /* "class_fifo" */
-	const char *summary; /* one line, with the knobs it has and their defaults */
+	const char *summary; /* one line, with what its knobs are */
+	/* Of the knobs that it has; 0: it has no such knob. */
+	struct conntrack_deletion_knobs defaults;
 	/* Nothing that was due by now_ns - slack is still there. UINT64_MAX, as no hook: the
 	 * strategy cannot say. While advance is called often and with budget enough, this stays
 	 * below what its file promises. */
@@ -203,3 +205,5 @@ uint64_t conntrack_slack_ns(const struct conntrack *tracker);
 
 /* -ENOENT when the tracker is not in laboratory mode. */
 int conntrack_lab_stats(const struct conntrack *tracker, struct conntrack_lab_stats *stats);
+/* Begin to measure anew. */
+void conntrack_lab_stats_reset(struct conntrack *tracker);

@@ -20,7 +20,7 @@
 #define PAUSE_NS_MIN        SECOND_NS
 #define LEFT_NS_MAX         (300 * SECOND_NS)
 
-enum { COUNT_FIRST = 100 };
+enum { COUNT_FIRST = 100, BUDGET_DEFAULT = 256 };
 
 struct adaptive {
 	struct conntrack_scan scan;
@@ -37,7 +37,7 @@ static int adaptive_create(void **out, const struct conntrack_deletion_config *c
 	if (adaptive == NULL)
 		return -ENOMEM;
 	*adaptive = (struct adaptive){ 0 };
-	conntrack_scan_init(&adaptive->scan, config, INTERVAL_NS_DEFAULT);
+	conntrack_scan_init(&adaptive->scan, config);
 	*out = adaptive;
 	return 0;
 }
@@ -106,7 +106,8 @@ static unsigned int adaptive_advance(void *deletion, uint64_t now_ns, unsigned i
 const struct conntrack_deletion_ops conntrack_deletion_adaptive_linux_ops = {
 	.name = "adaptive_linux",
 	.summary = "scan whose pauses follow the timeouts that are left, as Linux's nf_conntrack; "
-		   "interval: longest pause, 1 min; budget: entries per call, as the caller says",
+		   "interval: longest pause, 1 min; budget: entries per call, 256",
+	.defaults = { .interval_ns = INTERVAL_NS_DEFAULT, .budget = BUDGET_DEFAULT },
 	.slack_ns = adaptive_slack_ns,
 	.create = adaptive_create,
 	.destroy = adaptive_destroy,

@@ -17,6 +17,7 @@
 #define INTERVAL_NS_DEFAULT UINT64_C(1000000000)
 
 enum {
+	BUDGET_DEFAULT = 256,
 	BUSY_PERCENT_MIN = 10,
 	FREE_PERCENT_CALM = 30,
 	EMERGENCY_PACE = 4, /* passes per interval */
@@ -37,7 +38,7 @@ static int adaptive_create(void **out, const struct conntrack_deletion_config *c
 	if (adaptive == NULL)
 		return -ENOMEM;
 	*adaptive = (struct adaptive){ .entries_max = config->config->entries_max };
-	conntrack_scan_init(&adaptive->scan, config, INTERVAL_NS_DEFAULT);
+	conntrack_scan_init(&adaptive->scan, config);
 	*out = adaptive;
 	return 0;
 }
@@ -129,7 +130,8 @@ static unsigned int adaptive_advance(void *deletion, uint64_t now_ns, unsigned i
 const struct conntrack_deletion_ops conntrack_deletion_adaptive_suricata_ops = {
 	.name = "adaptive_suricata",
 	.summary = "scan whose slices follow the load, as Suricata's flow manager; interval: "
-		   "between slices, 1 s; budget: entries per call, as the caller says",
+		   "between slices, 1 s; budget: entries per call, 256",
+	.defaults = { .interval_ns = INTERVAL_NS_DEFAULT, .budget = BUDGET_DEFAULT },
 	.slack_ns = adaptive_slack_ns,
 	.create = adaptive_create,
 	.destroy = adaptive_destroy,

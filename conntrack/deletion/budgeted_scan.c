@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+enum { BUDGET_DEFAULT = 256 };
+
 #define INTERVAL_NS_DEFAULT UINT64_C(1000000000)
 
 static int budgeted_scan_create(void **out, const struct conntrack_deletion_config *config)
@@ -17,7 +19,7 @@ static int budgeted_scan_create(void **out, const struct conntrack_deletion_conf
 		base_arena_alloc(config->arena, sizeof(*scan), BASE_CACHE_LINE);
 	if (scan == NULL)
 		return -ENOMEM;
-	conntrack_scan_init(scan, config, INTERVAL_NS_DEFAULT);
+	conntrack_scan_init(scan, config);
 	*out = scan;
 	return 0;
 }
@@ -62,7 +64,8 @@ static unsigned int budgeted_scan_advance(void *deletion, uint64_t now_ns, unsig
 const struct conntrack_deletion_ops conntrack_deletion_budgeted_scan_ops = {
 	.name = "budgeted_scan",
 	.summary = "all entries once per interval (1 s), a few after each burst; budget: at most "
-		   "so many per call, as the caller says",
+		   "so many per call, 256",
+	.defaults = { .interval_ns = INTERVAL_NS_DEFAULT, .budget = BUDGET_DEFAULT },
 	.slack_ns = budgeted_scan_slack_ns,
 	.create = budgeted_scan_create,
 	.destroy = budgeted_scan_destroy,

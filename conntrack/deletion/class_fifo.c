@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { CLASS_NONE = CONNTRACK_LAB_CLASSES, RECLAIM_LOOKS = 8 };
+enum { LIST_NONE = CONNTRACK_LAB_CLASSES, RECLAIM_LOOKS = 8 };
 
 #define INTERVAL_NS_DEFAULT UINT64_C(4000000)
 
@@ -25,9 +25,9 @@ struct fifo {
 	struct conntrack_lists lists; /* by class */
 	uint64_t *entered_ns;         /* when a connection entered its list */
 	struct conntrack_timing timing;
-	uint64_t timeout_ns[CONNTRACK_LAB_CLASSES]; /* 0: no list */
-	/* Classes of one timeout share the list of the first; CLASS_NONE: never looked at. */
-	uint8_t list_of[CONNTRACK_LAB_CLASSES];
+	uint64_t timeout_ns[CONNTRACK_LAB_CLASSES]; /* by list */
+	unsigned int lists_count;                   /* one for each timeout */
+	uint8_t list_of[CONNTRACK_LAB_CLASSES];     /* by class; LIST_NONE: never looked at */
 	struct conntrack *tracker;
 	struct base_arena *arena;
 	uint64_t interval_ns;
@@ -50,20 +50,22 @@ static void make_lists(struct fifo *fifo, const struct conntrack_config *config)
 {
 	for (unsigned int class = 0; class < CONNTRACK_LAB_CLASSES; class ++) {
 		uint64_t timeout_ns = conntrack_lab_class_timeout_ns(config, class);
+		unsigned int list = 0;
+		fifo->list_of[class] = LIST_NONE;
 		if (timeout_ns == 0)
 			timeout_ns = fifo->timing.unnoticed_ns;
-		unsigned int same = 0;
-		while (same < class && fifo->timeout_ns[same] != timeout_ns)
-			same++;
-		fifo->list_of[class] = (uint8_t)(timeout_ns == 0 ? CLASS_NONE : same);
-		if (same == class)
-			fifo->timeout_ns[class] = timeout_ns;
+		if (timeout_ns == 0)
+			continue;
+		while (list < fifo->lists_count && fifo->timeout_ns[list] != timeout_ns)
+			list++;
+		if (list == fifo->lists_count)
+			fifo->timeout_ns[fifo->lists_count++] = timeout_ns;
+		fifo->list_of[class] = (uint8_t)list;
 	}
 }
 
 static int fifo_create(void **out, const struct conntrack_deletion_config *config)
 {
-	uint64_t interval_ns = config->knobs.interval_ns;
 	struct fifo *fifo = base_arena_alloc(config->arena, sizeof(*fifo), BASE_CACHE_LINE);
 	if (fifo == NULL)
 		return -ENOMEM;
@@ -71,7 +73,7 @@ static int fifo_create(void **out, const struct conntrack_deletion_config *confi
 		.timing = conntrack_timing_of(config->config),
 		.tracker = config->tracker,
 		.arena = config->arena,
-		.interval_ns = interval_ns != 0 ? interval_ns : INTERVAL_NS_DEFAULT,
+		.interval_ns = config->knobs.interval_ns,
 		.conns_max = config->conns_max,
 	};
 	make_lists(fifo, config->config);
@@ -103,7 +105,7 @@ static uint64_t fifo_slack_ns(const void *deletion, uint64_t now_ns)
 {
 	const struct fifo *fifo = deletion;
 	uint64_t behind_ns = 0;
-	for (unsigned int list = 0; list < CONNTRACK_LAB_CLASSES; list++) {
+	for (unsigned int list = 0; list < fifo->lists_count; list++) {
 		uint32_t head = conntrack_lists_oldest(&fifo->lists, list);
 		uint64_t at_ns = head == BASE_CONN_NONE ? UINT64_MAX : look_ns(fifo, list, head);
 		if (at_ns < now_ns && now_ns - at_ns > behind_ns)
@@ -115,7 +117,7 @@ static uint64_t fifo_slack_ns(const void *deletion, uint64_t now_ns)
 static void enter(struct fifo *fifo, uint32_t conn)
 {
 	unsigned int list = fifo->list_of[conntrack_lab_class(fifo->tracker, conn)];
-	if (list == CLASS_NONE)
+	if (list == LIST_NONE)
 		return;
 	fifo->entered_ns[conn] = fifo->now_ns;
 	conntrack_lists_append(&fifo->lists, list, conn);
@@ -184,13 +186,13 @@ static unsigned int look(struct fifo *fifo, uint64_t now_ns, unsigned int budget
 {
 	unsigned int looked = 0;
 	fifo->now_ns = now_ns;
-	for (unsigned int i = 0; i < CONNTRACK_LAB_CLASSES && looked < budget; i++) {
-		unsigned int list = (fifo->turn + i) % CONNTRACK_LAB_CLASSES;
+	for (unsigned int i = 0; i < fifo->lists_count && looked < budget; i++) {
+		unsigned int list = (fifo->turn + i) % fifo->lists_count;
 		looked += look_at_list(fifo, list, now_ns, budget - looked);
 	}
 	fifo->behind = looked == budget;
 	if (fifo->behind) /* no class starves another */
-		fifo->turn = (fifo->turn + 1) % CONNTRACK_LAB_CLASSES;
+		fifo->turn++;
 	return looked;
 }
 
@@ -215,7 +217,7 @@ static const char *fifo_check(const void *deletion)
 {
 	const struct fifo *fifo = deletion;
 	const char *wrong = conntrack_lists_check(&fifo->lists, NULL);
-	for (unsigned int list = 0; list < CONNTRACK_LAB_CLASSES && wrong == NULL; list++) {
+	for (unsigned int list = 0; list < fifo->lists_count && wrong == NULL; list++) {
 		uint64_t latest_ns = 0;
 		uint32_t conn = conntrack_lists_oldest(&fifo->lists, list);
 		for (; conn < fifo->conns_max; conn = fifo->lists.links[conn].newer) {
@@ -231,6 +233,7 @@ const struct conntrack_deletion_ops conntrack_deletion_class_fifo_ops = {
 	.name = "class_fifo",
 	.summary = "a list per timeout, looked at from its head, as VPP's ACL sessions; interval: "
 		   "between looks, 4 ms",
+	.defaults = { .interval_ns = INTERVAL_NS_DEFAULT },
 	.slack_ns = fifo_slack_ns,
 	.create = fifo_create,
 	.destroy = fifo_destroy,

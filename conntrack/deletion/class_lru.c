@@ -54,14 +54,13 @@ static void make_lists(struct lru *lru, const struct conntrack_config *config)
 
 static int lru_create(void **out, const struct conntrack_deletion_config *config)
 {
-	uint64_t interval_ns = config->knobs.interval_ns;
 	struct lru *lru = base_arena_alloc(config->arena, sizeof(*lru), BASE_CACHE_LINE);
 	if (lru == NULL)
 		return -ENOMEM;
 	*lru = (struct lru){
 		.tracker = config->tracker,
 		.arena = config->arena,
-		.interval_ns = interval_ns != 0 ? interval_ns : INTERVAL_NS_DEFAULT,
+		.interval_ns = config->knobs.interval_ns,
 		.conns_max = config->conns_max,
 	};
 	make_lists(lru, config->config);
@@ -164,6 +163,7 @@ const struct conntrack_deletion_ops conntrack_deletion_class_lru_ops = {
 	.summary =
 		"a list per timeout in the order of use, each insertion takes out at most one, as "
 		"VPP's NAT44-ED; interval: between moves of a connection, 1 s",
+	.defaults = { .interval_ns = INTERVAL_NS_DEFAULT },
 	.create = lru_create,
 	.destroy = lru_destroy,
 	.bytes = lru_bytes,

@@ -15,7 +15,7 @@
 #include <errno.h>
 
 enum { MARK_FREE = 0, MARK_IDLE, MARK_USED };
-enum { SEARCH_DEFAULT = 64 };
+enum { SEARCH_DEFAULT = 64, BUDGET_DEFAULT = 256 };
 
 #define INTERVAL_NS_DEFAULT UINT64_C(1000000000)
 
@@ -43,9 +43,9 @@ static int clock_create(void **out, const struct conntrack_deletion_config *conf
 	*clock = (struct clock){
 		.tracker = config->tracker,
 		.arena = config->arena,
-		.interval_ns = knobs->interval_ns != 0 ? knobs->interval_ns : INTERVAL_NS_DEFAULT,
-		.budget = knobs->budget != 0 ? knobs->budget : UINT32_MAX,
-		.search = knobs->slots != 0 ? knobs->slots : SEARCH_DEFAULT,
+		.interval_ns = knobs->interval_ns,
+		.budget = knobs->budget,
+		.search = knobs->slots,
 		.conns_max = config->conns_max,
 		.hand = config->conns_max,
 	};
@@ -169,8 +169,11 @@ const struct conntrack_deletion_ops conntrack_deletion_clock_ops = {
 	.name = "clock",
 	.summary =
 		"a hand that looks at what was not used since its last turn, and evicts the same "
-		"when there is no room; interval: of a turn, 1 s; budget: places per call, as the "
-		"caller says; slots: places searched for a victim, 64",
+		"when there is no room; interval: of a turn, 1 s; budget: places per call, 256; "
+		"slots: places searched for a victim, 64",
+	.defaults = { .interval_ns = INTERVAL_NS_DEFAULT,
+		.budget = BUDGET_DEFAULT,
+		.slots = SEARCH_DEFAULT },
 	.slack_ns = clock_slack_ns,
 	.evicts = true,
 	.create = clock_create,

@@ -42,7 +42,6 @@ struct coarse {
 
 static int coarse_create(void **out, const struct conntrack_deletion_config *config)
 {
-	const struct conntrack_deletion_knobs *knobs = &config->knobs;
 	struct coarse *coarse = base_arena_alloc(config->arena, sizeof(*coarse), BASE_CACHE_LINE);
 	if (coarse == NULL)
 		return -ENOMEM;
@@ -50,7 +49,7 @@ static int coarse_create(void **out, const struct conntrack_deletion_config *con
 		.timing = conntrack_timing_of(config->config),
 		.tracker = config->tracker,
 		.arena = config->arena,
-		.tick_ns = knobs->interval_ns != 0 ? knobs->interval_ns : TICK_NS_DEFAULT,
+		.tick_ns = config->knobs.interval_ns,
 	};
 	int error = conntrack_lists_init(
 		&coarse->slots, config->conns_max, LEVELS * SLOTS, config->arena);
@@ -259,6 +258,7 @@ const struct conntrack_deletion_ops conntrack_deletion_coarse_wheel_ops = {
 	.name = "coarse_wheel",
 	.summary = "timer wheel of nine levels that does not cascade, as Linux since 4.8; "
 		   "interval: tick, 4 ms",
+	.defaults = { .interval_ns = TICK_NS_DEFAULT },
 	.slack_ns = coarse_slack_ns,
 	.create = coarse_create,
 	.destroy = coarse_destroy,

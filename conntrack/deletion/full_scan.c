@@ -17,7 +17,7 @@ static int full_scan_create(void **out, const struct conntrack_deletion_config *
 		base_arena_alloc(config->arena, sizeof(*scan), BASE_CACHE_LINE);
 	if (scan == NULL)
 		return -ENOMEM;
-	conntrack_scan_init(scan, config, INTERVAL_NS_DEFAULT);
+	conntrack_scan_init(scan, config);
 	*out = scan;
 	return 0;
 }
@@ -51,7 +51,8 @@ static unsigned int full_scan_advance(void *deletion, uint64_t now_ns, unsigned 
 
 const struct conntrack_deletion_ops conntrack_deletion_full_scan_ops = {
 	.name = "full_scan",
-	.summary = "all entries in one go, whatever the budget; interval: 1 s",
+	.summary = "all entries in one go, whatever the budget; interval: between passes, 1 s",
+	.defaults = { .interval_ns = INTERVAL_NS_DEFAULT },
 	.slack_ns = full_scan_slack_ns,
 	.create = full_scan_create,
 	.destroy = full_scan_destroy,

@@ -40,7 +40,7 @@ static void generations_destroy(void *deletion)
 static int generations_create(void **out, const struct conntrack_deletion_config *config)
 {
 	const struct conntrack_deletion_knobs *knobs = &config->knobs;
-	uint32_t slots = knobs->slots != 0 ? knobs->slots : SLOTS_DEFAULT;
+	uint32_t slots = knobs->slots;
 	if (slots < SLOTS_MIN || slots > SLOTS_MAX)
 		return -EINVAL;
 	struct generations *g = base_arena_alloc(config->arena, sizeof(*g), BASE_CACHE_LINE);
@@ -49,7 +49,7 @@ static int generations_create(void **out, const struct conntrack_deletion_config
 	*g = (struct generations){
 		.tracker = config->tracker,
 		.arena = config->arena,
-		.interval_ns = knobs->interval_ns != 0 ? knobs->interval_ns : INTERVAL_NS_DEFAULT,
+		.interval_ns = knobs->interval_ns,
 		.slots = slots,
 		.conns_max = config->conns_max,
 	};
@@ -166,6 +166,7 @@ static const char *generations_check(const void *deletion)
 const struct conntrack_deletion_ops conntrack_deletion_generations_ops = {
 	.name = "generations",
 	.summary = "a list per interval (1 s), gone through when `slots` (4) have passed over it",
+	.defaults = { .interval_ns = INTERVAL_NS_DEFAULT, .slots = SLOTS_DEFAULT },
 	.slack_ns = generations_slack_ns,
 	.create = generations_create,
 	.destroy = generations_destroy,

@@ -66,6 +66,7 @@ const struct conntrack_deletion_ops conntrack_deletion_lazy_ops = {
 	.name = "lazy",
 	.summary = "an insertion takes out what has expired in its bucket, as Cuckoo++; lookups "
 		   "compare times; budget: neighbours looked at, 8",
+	.defaults = { .budget = LOOKS_DEFAULT },
 	.create = lazy_create,
 	.destroy = lazy_destroy,
 	.bytes = lazy_bytes,
@@ -77,6 +78,7 @@ const struct conntrack_deletion_ops conntrack_deletion_lazy_stale_ops = {
 	.summary = "the same, but lookups do not compare times: a dead connection can come back; "
 		   "budget: neighbours looked at, 8",
 	.stale_hits = true,
+	.defaults = { .budget = LOOKS_DEFAULT },
 	.create = lazy_create,
 	.destroy = lazy_destroy,
 	.bytes = lazy_bytes,

@@ -65,6 +65,7 @@ const struct conntrack_deletion_ops conntrack_deletion_neighbour_ops = {
 	.name = "neighbour",
 	.summary = "a lookup takes out what has expired in its bucket, as Suricata 6; budget: "
 		   "neighbours looked at, 8",
+	.defaults = { .budget = LOOKS_DEFAULT },
 	.create = neighbour_create,
 	.destroy = neighbour_destroy,
 	.bytes = neighbour_bytes,

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conntrack/deletion/scan.h"
 
-void conntrack_scan_init(struct conntrack_scan *scan,
-	const struct conntrack_deletion_config *config, uint64_t interval_ns)
+void conntrack_scan_init(
+	struct conntrack_scan *scan, const struct conntrack_deletion_config *config)
 {
-	const struct conntrack_deletion_knobs *knobs = &config->knobs;
 	*scan = (struct conntrack_scan){
 		.tracker = config->tracker,
 		.arena = config->arena,
-		.interval_ns = knobs->interval_ns != 0 ? knobs->interval_ns : interval_ns,
-		.budget = knobs->budget != 0 ? knobs->budget : UINT32_MAX,
+		.interval_ns = config->knobs.interval_ns,
+		.budget = config->knobs.budget,
 		.conns_max = config->conns_max,
 		.next = config->conns_max,
 	};

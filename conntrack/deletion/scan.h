@@ -16,15 +16,15 @@ struct conntrack_scan {
 	uint64_t interval_ns;
 	uint64_t began_ns;   /* of the pass that runs, or the latest one */
 	uint64_t covered_ns; /* beginning of the latest pass that is complete */
-	uint32_t budget;     /* entries per call; UINT32_MAX: no more than the caller says */
+	uint32_t budget;     /* entries per call */
 	uint32_t conns_max;
 	uint32_t next;   /* conns_max: no pass runs */
 	bool have_begun; /* began_ns is valid */
 };
 
-/* Fills in knobs or their defaults; no pass runs. */
-void conntrack_scan_init(struct conntrack_scan *scan,
-	const struct conntrack_deletion_config *config, uint64_t interval_ns);
+/* No pass runs. */
+void conntrack_scan_init(
+	struct conntrack_scan *scan, const struct conntrack_deletion_config *config);
 
 static inline bool conntrack_scan_runs(const struct conntrack_scan *scan)
 {

@@ -51,7 +51,7 @@ static void single_destroy(void *deletion)
 static int single_create(void **out, const struct conntrack_deletion_config *config, bool eager)
 {
 	const struct conntrack_deletion_knobs *knobs = &config->knobs;
-	uint32_t wanted = knobs->slots != 0 ? knobs->slots : SLOTS_DEFAULT;
+	uint32_t wanted = knobs->slots;
 	uint32_t slots = SLOTS_MIN;
 	if (wanted > SLOTS_MAX)
 		return -EINVAL;
@@ -64,7 +64,7 @@ static int single_create(void **out, const struct conntrack_deletion_config *con
 		.timing = conntrack_timing_of(config->config),
 		.tracker = config->tracker,
 		.arena = config->arena,
-		.tick_ns = knobs->interval_ns != 0 ? knobs->interval_ns : TICK_NS_DEFAULT,
+		.tick_ns = knobs->interval_ns,
 		.mask = slots - 1,
 		.conns_max = config->conns_max,
 		.eager = eager,
@@ -257,6 +257,7 @@ static const char *single_check(const void *deletion)
 const struct conntrack_deletion_ops conntrack_deletion_single_wheel_lazy_ops = {
 	.name = "single_wheel_lazy",
 	.summary = "timer wheel of one level, lazy re-arm; interval: tick, 4 ms; slots: 8192",
+	.defaults = { .interval_ns = TICK_NS_DEFAULT, .slots = SLOTS_DEFAULT },
 	.slack_ns = single_slack_ns,
 	.create = lazy_create,
 	.destroy = single_destroy,
@@ -273,6 +274,7 @@ const struct conntrack_deletion_ops conntrack_deletion_single_wheel_eager_ops = 
 	.name = "single_wheel_eager",
 	.summary = "timer wheel of one level, every packet re-arms; interval: tick, 4 ms; slots: "
 		   "8192",
+	.defaults = { .interval_ns = TICK_NS_DEFAULT, .slots = SLOTS_DEFAULT },
 	.slack_ns = single_slack_ns,
 	.create = eager_create,
 	.destroy = single_destroy,

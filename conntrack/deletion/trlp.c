@@ -34,7 +34,7 @@ static int trlp_create(void **out, const struct conntrack_deletion_config *confi
 		.tracker = config->tracker,
 		.table = config->table,
 		.arena = config->arena,
-		.looks = config->knobs.budget != 0 ? config->knobs.budget : LOOKS_DEFAULT,
+		.looks = config->knobs.budget,
 	};
 	*out = trlp;
 	return 0;
@@ -93,6 +93,7 @@ const struct conntrack_deletion_ops conntrack_deletion_trlp_ops = {
 	.name = "trlp",
 	.summary = "time-reversed linear probing, with the table of that name only; budget: cells "
 		   "looked at when there is no room, 64",
+	.defaults = { .budget = LOOKS_DEFAULT },
 	.create = trlp_create,
 	.destroy = trlp_destroy,
 	.bytes = trlp_bytes,

@@ -31,10 +31,8 @@ static int wheel_create(void **out, const struct conntrack_deletion_config *conf
 	wheel->timing = conntrack_timing_of(config->config);
 	wheel->tracker = config->tracker;
 	wheel->arena = config->arena;
-	uint64_t tick_ns =
-		config->knobs.interval_ns != 0 ? config->knobs.interval_ns : TICK_NS_DEFAULT;
-	int error =
-		conntrack_expiry_init(&wheel->expiry, config->conns_max, tick_ns, config->arena);
+	int error = conntrack_expiry_init(
+		&wheel->expiry, config->conns_max, config->knobs.interval_ns, config->arena);
 	if (error != 0) {
 		base_arena_free(config->arena, wheel, sizeof(*wheel));
 		return error;
@@ -128,6 +126,7 @@ const struct conntrack_deletion_ops conntrack_deletion_wheel_ops = {
 	.name = "wheel",
 	.summary = "hierarchical timer wheel with bitmaps, lazy re-arm; interval: tick, 4 ms; the "
 		   "default",
+	.defaults = { .interval_ns = TICK_NS_DEFAULT },
 	.slack_ns = wheel_slack_ns,
 	.create = wheel_create,
 	.destroy = wheel_destroy,
