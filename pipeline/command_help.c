@@ -38,6 +38,9 @@ static const struct topic topics[OPTIONS_COMMANDS_COUNT] = {
 		"Permute packets inside windows of packets or time." },
 	[OPTIONS_TRACE_REGROUP] = { "trace regroup [OPTIONS] FROM TO",
 		"Group packets by flow under a delay bound, as a reframer would." },
+	[OPTIONS_BENCH_DELETION] = { "bench deletion [OPTIONS]",
+		"Compare deletion strategies: cost, lateness, pauses, and whether they are "
+		"right." },
 	[OPTIONS_BENCH_LB] = { "bench lb [OPTIONS]",
 		"Compare load-balancer policies while backends come and go, with a judge." },
 	[OPTIONS_REPORT] = { "report -o FILE.html FILE.json...",

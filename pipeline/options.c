@@ -49,6 +49,7 @@ static const char *const command_names[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_TRACE_SHUFFLE] = "trace shuffle",
 	[OPTIONS_TRACE_REGROUP] = "trace regroup",
 	[OPTIONS_BENCH_LB] = "bench lb",
+	[OPTIONS_BENCH_DELETION] = "bench deletion",
 	[OPTIONS_REPORT] = "report",
 };
 
@@ -98,6 +99,7 @@ int options_create(struct options **out, enum options_command command)
 		.regroup = { .delay_ns = 64000, .held_max = 65536 },
 	};
 	bench_lb_options_defaults(&options->bench_lb);
+	bench_deletion_options_defaults(&options->bench_deletion);
 	traces_relink_options_defaults(&options->convert.relink, BASE_LINK_ETHERNET);
 	options->gen = (struct options_gen){
 		.seed = options->synth.seed,

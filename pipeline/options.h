@@ -21,6 +21,7 @@
  */
 #pragma once
 
+#include "pipeline/bench_deletion.h"
 #include "pipeline/bench_lb.h"
 #include "pipeline/pipeline.h"
 
@@ -38,6 +39,7 @@ enum options_command {
 	OPTIONS_TRACE_SHUFFLE,
 	OPTIONS_TRACE_REGROUP,
 	OPTIONS_BENCH_LB,
+	OPTIONS_BENCH_DELETION,
 	OPTIONS_REPORT,
 	OPTIONS_COMMANDS_COUNT
 };
@@ -131,6 +133,7 @@ struct options {
 	struct options_anonymize anonymize;
 
 	struct bench_lb_options bench_lb;
+	struct bench_deletion_options bench_deletion;
 	struct options_transform transform;
 
 	const char *output; /* report, trace merge */

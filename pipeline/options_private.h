@@ -17,6 +17,8 @@ const struct options_row *options_trace_rows(size_t *count);
 const struct options_row *options_transform_rows(size_t *count);
 /* options_table_bench.c */
 const struct options_row *options_bench_rows(size_t *count);
+/* options_deletion.c */
+const struct options_row *options_deletion_rows(size_t *count);
 
 /* Zeroed, freed with the options; NULL when out of memory. */
 void *options_keep(struct options *options, size_t size);
@@ -54,6 +56,7 @@ char *options_split(char **rest, const char *separators);
 int options_parse_backend(struct options *options, void *target, const char *text, char *message);
 int options_parse_backends(struct options *options, void *target, const char *text, char *message);
 int options_parse_bulk(struct options *options, void *target, const char *text, char *message);
+int options_parse_deletion(struct options *options, void *target, const char *text, char *message);
 int options_parse_bypass(struct options *options, void *target, const char *text, char *message);
 int options_parse_lb_schedule(
 	struct options *options, void *target, const char *text, char *message);

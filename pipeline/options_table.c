@@ -4,7 +4,7 @@
 #include "pipeline/options_private.h"
 
 #define RUNS        (OPTIONS_OF(OPTIONS_REPLAY) | OPTIONS_OF(OPTIONS_COMPARE))
-#define BENCHES     OPTIONS_OF(OPTIONS_BENCH_LB)
+#define BENCHES     (OPTIONS_OF(OPTIONS_BENCH_LB) | OPTIONS_OF(OPTIONS_BENCH_DELETION))
 #define EVERY       ((1u << OPTIONS_COMMANDS_COUNT) - 1)
 #define REFRAMER(f) offsetof(struct reframer_config, f)
 #define TIMEOUT(s)  ((s) * sizeof(uint64_t))
@@ -176,6 +176,10 @@ static const struct options_row run_rows[] = {
 		.offset = OPTIONS_FIELD(config.conntrack.entries_max), .low = 1, .high = 1 << 28 },
 	{ "table", "NAME", "of connections, to compare with: see sheaf bench tables",
 		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_table },
+	{ "deletion", "NAME",
+		"how idle connections leave: a strategy of sheaf bench deletion, and "
+		"interval=T, budget=N, slots=N, hints=off behind it",
+		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_deletion },
 	{ "timeout", "ITEMS", "idle time until a connection ends: STATE=T,...; 0 means never",
 		OPTIONS_KIND_ITEMS, .commands = RUNS,
 		.offset = OPTIONS_FIELD(config.conntrack.timeout_ns), .items = timeout_items,
@@ -217,11 +221,12 @@ static const struct options_row common_rows[] = {
 
 const struct options_row *options_row_at(size_t index)
 {
-	size_t trace_count, transform_count, bench_count, gen_count;
+	size_t trace_count, transform_count, bench_count, gen_count, deletion_count;
 	const struct options_row *gen_rows = options_gen_rows(&gen_count);
 	const struct options_row *trace_rows = options_trace_rows(&trace_count);
 	const struct options_row *transform_rows = options_transform_rows(&transform_count);
 	const struct options_row *bench_rows = options_bench_rows(&bench_count);
+	const struct options_row *deletion_rows = options_deletion_rows(&deletion_count);
 	const struct {
 		const struct options_row *rows;
 		size_t count;
@@ -231,6 +236,7 @@ const struct options_row *options_row_at(size_t index)
 		{ trace_rows, trace_count },
 		{ transform_rows, transform_count },
 		{ bench_rows, bench_count },
+		{ deletion_rows, deletion_count },
 		{ common_rows, BASE_ARRAY_COUNT(common_rows) },
 	};
 	for (size_t i = 0; i < BASE_ARRAY_COUNT(parts); i++) {

@@ -73,6 +73,33 @@ static json_t *reframer_options(struct results_builder *builder)
 	return object;
 }
 
+/* A knob that was not given is its strategy's default; null: the strategy has none. */
+static void put_knob(struct results_builder *builder, json_t *object, const char *key,
+	uint64_t given, uint64_t usual)
+{
+	if (usual == 0)
+		results_put(builder, object, key, json_null());
+	else
+		results_put_count(builder, object, key, given != 0 ? given : usual);
+}
+
+static json_t *deletion_options(struct results_builder *builder)
+{
+	const struct conntrack_config *conntrack = &builder->config->conntrack;
+	const struct conntrack_deletion_ops *deletion = conntrack->deletion;
+	if (deletion == NULL)
+		return json_null();
+	const struct conntrack_deletion_knobs *given = &conntrack->knobs;
+	json_t *object = json_object();
+	results_put_text(builder, object, "name", deletion->name);
+	put_knob(
+		builder, object, "interval_ns", given->interval_ns, deletion->defaults.interval_ns);
+	put_knob(builder, object, "budget", given->budget, deletion->defaults.budget);
+	put_knob(builder, object, "slots", given->slots, deletion->defaults.slots);
+	results_put_flag(builder, object, "close_hints", !conntrack->no_close_hints);
+	return object;
+}
+
 static json_t *conntrack_options(struct results_builder *builder)
 {
 	static const char *const full[] = { "drop", "pass", "evict" };
@@ -81,6 +108,7 @@ static json_t *conntrack_options(struct results_builder *builder)
 	results_put_count(builder, object, "entries", conntrack->entries_max);
 	results_put_text(
 		builder, object, "table", conntrack->table != NULL ? conntrack->table->name : NULL);
+	results_put(builder, object, "deletion", deletion_options(builder));
 	results_put_text(builder, object, "full", full[conntrack->full_policy]);
 	results_put_count(builder, object, "half_open", conntrack->half_open_max);
 	results_put_flag(builder, object, "pickup", conntrack->tcp_pickup);

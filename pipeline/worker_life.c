@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Birth and end of a worker: everything off the packet path. */
+#include "conntrack/lab.h"
 #include "pipeline/worker.h"
 
 #include <rte_cycles.h>
@@ -129,6 +130,12 @@ static int setup_tracker(struct worker *worker)
 		tracker.on_remove_context = worker->chain;
 	}
 	int error = conntrack_create(&worker->tracker, &tracker);
+	if (error == -ENOTSUP && tracker.deletion != NULL) {
+		snprintf(worker->message, sizeof(worker->message),
+			"deletion %s does not work with table %s", tracker.deletion->name,
+			tracker.table != NULL ? tracker.table->name : "bucket");
+		return error;
+	}
 	if (error != 0)
 		return failed(worker, "connection table", error);
 	if (worker->chain != NULL)

@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Deletion strategies through the program: a replay gives the same results with each of them, and
+the benchmark's judge finds them right.
+
+Usage: deletion_test.py SHEAF CAPTURE
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SHEAF, CAPTURE = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
+TIMEOUTS = "tcp_established=1s,udp_replied=500ms,udp_unreplied=300ms"
+
+
+def sheaf(*arguments):
+    return subprocess.run([SHEAF, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=300, check=False)
+
+
+def strategies():
+    refusal = sheaf("replay", CAPTURE, "--deletion", "no-such").stderr
+    return re.search(r"expected (\S+)", refusal).group(1).split("|")
+
+
+def replay(*arguments):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "out.json"
+        done = sheaf("replay", CAPTURE, "--overlay", 4, "--no-huge", "--quiet", "--timeout",
+                     TIMEOUTS, "--json", path, *arguments)
+        if done.returncode != 0:
+            raise AssertionError(f"{arguments}: {done.stderr}")
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+class Deletion(unittest.TestCase):
+    def test_replays_do_not_depend_on_the_strategy(self):
+        names = strategies()
+        self.assertGreater(len(names), 15)
+        usual = replay()["conntrack"]
+        self.assertGreater(usual["expired"], 100)
+        self.assertEqual(replay()["run"]["conntrack"]["deletion"], None)
+        for name in names:
+            if name == "lazy_stale":  # what is over may come back
+                continue
+            table = ("--table", "trlp") if name == "trlp" else ()
+            for hints in ("on", "off"):
+                document = replay("--deletion", f"{name},hints={hints}", *table)
+                with self.subTest(name=name, hints=hints):
+                    said = document["run"]["conntrack"]["deletion"]
+                    self.assertEqual((said["name"], said["close_hints"]), (name, hints == "on"))
+                    for key in ("flow_digest", "inserted", "expired", "closed", "evicted", "live",
+                                "hits", "misses", "state_live"):
+                        self.assertEqual(document["conntrack"][key], usual[key], key)
+
+    def test_the_benchmark_judges_all_right(self):
+        done = sheaf("bench", "deletion", "--trace", CAPTURE, "--timeout", "300ms", "--repeat", 1, "--warm", 0,
+                     "--due", 2000, "--conns", 2000, "--sweep", "--quiet", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = json.loads(done.stdout)
+        self.assertEqual(document["schema"], "sheaf-bench-deletion-1")
+        self.assertEqual([row["deletion"] for row in document["strategies"]], strategies())
+        for row in document["strategies"]:
+            with self.subTest(deletion=row["deletion"]):
+                self.assertTrue(row["works"])
+                self.assertEqual(sum(row["judge"]["failures"].values()), 0)
+                self.assertGreater(row["judge"]["hits"], 0)
+                self.assertGreater(row["cost"]["cycles_per_packet"], 0)
+                self.assertGreaterEqual(row["cost"]["resident_per_live"], 0.999)
+                self.assertEqual(set(row["curves"]), set(row["knobs"]))
+        rows = {row["deletion"]: row for row in document["strategies"]}
+        self.assertEqual(rows["wheel"]["burst"]["left"], 0)
+        self.assertEqual(rows["none"]["burst"]["left"], 2000)
+        self.assertLess(rows["wheel"]["cost"]["late_max_ns"], rows["class_fifo"]["cost"]["late_max_ns"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
