@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What runs a model over batches of rows. One interface, several back ends:
+ *
+ *	cpu-ref  plain C in double precision, one operation after the other: the oracle
+ *	cpu      the same in 32-bit floats with the vector units of this machine
+ *	cuda     an NVIDIA GPU through libcuda, which is looked for when the back end is made
+ *	auto     cuda where it can be had, else cpu; says which and why
+ *
+ * A batch is handed over with submit and comes back from poll, in any order. CPU back ends compute
+ * within submit. A batch, its inputs, labels and scores belong to the back end from submit until
+ * poll gives it back.
+ *
+ * Labels: the class of the highest score, the lowest index among equals; a NaN never wins, and a
+ * row of nothing but NaN gets 0. Scores of the back ends differ by rounding only
+ * (gpu_offload_scores_close); where two scores of a row are nearer than that, labels may differ.
+ *
+ * Threads: one owner per back end. Memory: all of it at create. submit and poll of the CPU back
+ * ends neither allocate nor block; those of cuda call the driver.
+ *
+ *	gpu_offload_backend_create(&backend, "auto", &config, why, sizeof(why));
+ *	gpu_offload_backend_submit(backend, &batch);
+ *	while ((count = gpu_offload_backend_poll(backend, done, 16)) == 0)
+ *		...;
+ */
+#pragma once
+
+#include "gpu_offload/model.h"
+
+#include <stdbool.h>
+
+enum {
+	GPU_OFFLOAD_ROWS_MAX = 1 << 16,   /* rows of one batch */
+	GPU_OFFLOAD_BATCHES_MAX = 64,     /* batches in flight */
+	GPU_OFFLOAD_INPUT_ALIGNMENT = 64, /* bytes, of a batch's inputs */
+};
+
+/* One batch of one model's inputs. Belongs to the back end from submit until poll gives it back. */
+struct gpu_offload_batch {
+	uint32_t count;      /* rows in use, >= 1 */
+	const float *inputs; /* count x gpu_offload_model_inputs(), row by row, 64-byte aligned */
+	uint32_t *labels;    /* count */
+	float *scores;       /* count x gpu_offload_model_classes(), or NULL: not wanted */
+	int status;          /* after poll: 0, or -errno: -EIO device lost, -ETIMEDOUT watchdog */
+	void *user;          /* the caller's */
+};
+
+/* How batches reach a GPU. */
+enum gpu_offload_cuda_mode {
+	GPU_OFFLOAD_CUDA_LAUNCH,     /* copies and a launch on a stream, per batch */
+	GPU_OFFLOAD_CUDA_GRAPH,      /* one graph per slot, replayed */
+	GPU_OFFLOAD_CUDA_PERSISTENT, /* a kernel that stays and polls a ring in host memory */
+};
+
+struct gpu_offload_backend_config {
+	const struct gpu_offload_model *model; /* outlives the back end */
+	uint32_t rows_max;                     /* of a batch, 1 .. GPU_OFFLOAD_ROWS_MAX */
+	uint32_t batches_max;                  /* in flight, 1 .. GPU_OFFLOAD_BATCHES_MAX */
+	/* For cuda alone; zeros are the defaults. */
+	enum gpu_offload_cuda_mode cuda_mode;
+	int cuda_device;
+	const char *cuda_library; /* NULL: libcuda.so.1; a path, for a test double */
+	/* Wall time for the watchdog, monotone, in ns; NULL: no watchdog. */
+	uint64_t (*clock_ns)(void *clock);
+	void *clock;
+	uint64_t
+		watchdog_ns; /* a batch that takes longer is given back with -ETIMEDOUT; 0: never */
+};
+
+struct gpu_offload_backend;
+
+struct gpu_offload_backend_ops {
+	const char *name;    /* "cpu-ref" */
+	const char *summary; /* one line */
+	/* text: on success what it runs on ("AVX2, fused MLP"), else why it cannot be had.
+	 * -EINVAL: the config; -ENOMEM; -ENOTSUP: not on this machine, or not this model; else the
+	 * device's. */
+	int (*create)(struct gpu_offload_backend **out,
+		const struct gpu_offload_backend_config *config, char text[], size_t size);
+	void (*destroy)(struct gpu_offload_backend *backend);
+	int (*submit)(struct gpu_offload_backend *backend, struct gpu_offload_batch *batch);
+	uint32_t (*poll)(struct gpu_offload_backend *backend, struct gpu_offload_batch *done[],
+		uint32_t max);
+	/* Memory that will hold batches' inputs and outputs; NULL: nothing to gain by telling. */
+	int (*pin)(struct gpu_offload_backend *backend, void *memory, size_t size);
+	void (*unpin)(struct gpu_offload_backend *backend, void *memory);
+};
+
+/* Back ends by number, in the order of the list above, and by name; NULL: none. "auto" is none. */
+const struct gpu_offload_backend_ops *gpu_offload_backend_nth(size_t index);
+const struct gpu_offload_backend_ops *gpu_offload_backend_by_name(const char *name);
+
+/*
+ * Make a back end by name, or "auto". why: one line, on success what was taken and the reason
+ * ("cpu (AVX-512, fused MLP): cuda: libcuda.so.1: not found"), else the reason of failure.
+ * -ENOENT: no such name; else as the back end's create.
+ */
+int gpu_offload_backend_create(struct gpu_offload_backend **out, const char *choice,
+	const struct gpu_offload_backend_config *config, char why[], size_t size);
+/* Batches in flight are given up, not waited for longer than the watchdog. NULL is fine. */
+void gpu_offload_backend_destroy(struct gpu_offload_backend *backend);
+
+/* The name of what was taken: never "auto". */
+const char *gpu_offload_backend_name(const struct gpu_offload_backend *backend);
+
+/*
+ * 0: the batch is the back end's now, and poll will give it back, whatever happens to the device.
+ * -EAGAIN: batches_max are in flight: poll first. -EINVAL: count is 0 or above rows_max, or inputs
+ * are not aligned; the batch stays the caller's.
+ */
+int gpu_offload_backend_submit(
+	struct gpu_offload_backend *backend, struct gpu_offload_batch *batch);
+/* Batches that are done, at most max; status says how each ended. Never waits. */
+uint32_t gpu_offload_backend_poll(
+	struct gpu_offload_backend *backend, struct gpu_offload_batch *done[], uint32_t max);
+
+/*
+ * Tell that inputs, labels and scores of batches to come lie in this memory, so that a device can
+ * take them without a copy in between; others are copied. Never needed. -errno: not told, and they
+ * are copied. Unpin when no batch is in flight there.
+ */
+int gpu_offload_backend_pin(struct gpu_offload_backend *backend, void *memory, size_t size);
+void gpu_offload_backend_unpin(struct gpu_offload_backend *backend, void *memory);
+
+/*
+ * Whether two scores are the same but for rounding: |got - expected| at most 1e-4 + 1e-3 of
+ * |expected|; NaN equals NaN, infinities equal themselves.
+ */
+bool gpu_offload_scores_close(float got, float expected);
