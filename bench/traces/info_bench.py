@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`sheaf trace info` beside other tools that read a whole capture, on the same file.
 
-Usage: info_bench.py SHEAF [--packets N] [--repeat N] [--sheaf-only]
+Usage: info_bench.py SHEAF [--packets N] [--repeat N] [--tools LIST]
 
 Makes captures on tmpfs when there is one (they are then in the page cache), lets the tools take
-turns, and prints for each the rate, the processor time (one thread each; on a busy machine it is the
-steadier figure), the peak memory, and how many times sheaf's time it took. Medians; the spread is
-(max - min) / median. Absent tools are named and skipped; one that takes over SLOW_S runs once.
+turns, and prints for each the rate by the clock and by processor time (on a busy machine the steadier
+figure; each has one thread), the peak memory, and how many times sheaf's time it took, by both.
+Medians; the spread is (max - min) / median of the clock's. Absent tools are named and skipped; one
+that takes over SLOW_S runs once.
 
 They do not do the same: capinfos counts packets and bytes; tshark dissects packets and lists
 conversations by address pair; sheaf counts flows by 5-tuple and measures their locality.
@@ -34,16 +35,19 @@ CAPTURES = [
 ]
 
 
-def tools(sheaf, only):
+def tools(sheaf, wanted):
     """Name and command of each; the capture's path is put behind."""
-    named = [("sheaf trace info", [sheaf, "trace", "info"])]
-    if not only:
-        named += [("capinfos", ["capinfos"]),
-                  ("tshark -z conv,ip", ["tshark", "-q", "-z", "conv,ip", "-r"])]
-    for name, command in named:
+    named = {"sheaf": [sheaf, "trace", "info"], "capinfos": ["capinfos"],
+             "tshark": ["tshark", "-q", "-z", "conv,ip", "-r"]}
+    found = []
+    for name, command in named.items():
+        if name not in wanted.split(","):
+            continue
         if shutil.which(command[0]) is None:
             print(f"{name}: not installed, skipped")
-    return [(name, command) for name, command in named if shutil.which(command[0]) is not None]
+            continue
+        found.append((" ".join([name, *command[1:]]), command))
+    return found
 
 
 def measure(command, path):
@@ -70,25 +74,28 @@ def compare(named, path, repeat):
     return found
 
 
-def print_row(name, runs, packets, file_bytes, first_s):
+def print_row(name, runs, packets, file_bytes, first):
     walls = [run[0] for run in runs]
     wall_s, cpu_s = statistics.median(walls), statistics.median(run[1] for run in runs)
+    first_wall_s, first_cpu_s = (statistics.median(run[i] for run in first) for i in (0, 1))
     spread = (max(walls) - min(walls)) / wall_s
-    print(f"  {name:20s} {packets / wall_s / 1e6:8.3f} Mpps {file_bytes / wall_s / 1e9:7.3f} GB/s"
-          f"  {packets / cpu_s / 1e6:8.3f} Mpps {file_bytes / cpu_s / 1e9:7.3f} GB/s of CPU"
-          f"  {max(run[2] for run in runs):7.0f} MiB  x{wall_s / first_s:<7.1f}"
-          f" spread {100 * spread:.0f} %, {len(runs)} runs", flush=True)
+    print(f"  {name:24s} {packets / wall_s / 1e6:7.3f} Mpps {file_bytes / wall_s / 1e9:6.3f} GB/s"
+          f"  CPU {packets / cpu_s / 1e6:7.3f} Mpps {file_bytes / cpu_s / 1e9:6.3f} GB/s"
+          f" {max(run[2] for run in runs):6.0f} MiB  x{wall_s / first_wall_s:<6.1f}"
+          f" CPU x{cpu_s / first_cpu_s:<6.1f} spread {100 * spread:.0f} %, {len(runs)} runs",
+          flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("sheaf")
-    parser.add_argument("--packets", type=int, default=2000000)
+    parser.add_argument("--packets", type=int, default=4000000)
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--sheaf-only", action="store_true")
+    parser.add_argument("--tools", default="sheaf,capinfos,tshark", help="which; first of them "
+                        "the one that the others are divided by")
     arguments = parser.parse_args()
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    named = tools(arguments.sheaf, arguments.sheaf_only)
+    named = tools(arguments.sheaf, arguments.tools)
     with tempfile.TemporaryDirectory(dir=base) as folder:
         path = os.path.join(folder, "capture.pcap")
         for name, flows, order, frame_bytes, share in CAPTURES:
@@ -98,9 +105,8 @@ def main():
                             str(frame_bytes), path], check=True)
             print(f"{name}, {packets} packets")
             found = compare(named, path, arguments.repeat)
-            first_s = statistics.median(run[0] for run in found[named[0][0]])
             for tool, _ in named:
-                print_row(tool, found[tool], packets, os.path.getsize(path), first_s)
+                print_row(tool, found[tool], packets, os.path.getsize(path), found[named[0][0]])
     return 0
 
 
