@@ -25,6 +25,7 @@ void bench_deletion_options_defaults(struct bench_deletion_options *options)
 		.warm = 0.5,
 		.burst = 64,
 		.repeats = 5,
+		.ring = 4096,
 		.seed = 1,
 	};
 }
@@ -176,6 +177,7 @@ static void sample(struct pass *pass)
 static void begin_counting(struct pass *pass)
 {
 	pass->counting = true;
+	pass->bench->counted_from = pass->bursts;
 	conntrack_stats(pass->tracker, &pass->warm);
 	conntrack_lab_stats_reset(pass->tracker);
 }
@@ -193,6 +195,7 @@ static void one_burst(struct pass *pass, struct base_burst *burst)
 		pass->advance_cycles += end - middle;
 		pass->counted += burst->count;
 		bench_deletion_meter_call(pass->meter, pass->bursts, end - middle);
+		bench_deletion_meter_burst(pass->meter, pass->bursts, end - start);
 	}
 	if (pass->bursts++ % SAMPLE_BURSTS == 0)
 		sample(pass);

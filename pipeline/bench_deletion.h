@@ -14,6 +14,9 @@
  * uninterrupted. A call does the same work in every repeat, so the least of the repeats is what it
  * takes when nothing else disturbs the machine.
  *
+ * Throughput at zero loss is computed: packets come as the trace has them, only faster, into a
+ * ring, and bursts take the least time that they took in any repeat.
+ *
  * Sweep: each knob of each strategy at a sixteenth, a quarter, four and sixteen times its default.
  */
 #pragma once
@@ -50,6 +53,7 @@ struct bench_deletion_options {
 	bool no_close_hints, sweep, no_judge;
 	double warm; /* share of the packets' time */
 	uint32_t burst, repeats;
+	uint32_t ring; /* packets that wait at most, for zero_loss_packets_per_s */
 	uint64_t seed;
 };
 
@@ -63,7 +67,8 @@ struct bench_deletion_cost {
 	uint64_t inserted, removed, refused, evicted_live, looked_at;
 	uint64_t late_p50_ns, late_p99_ns, late_max_ns;
 	double resident_per_live, resident_max_per_live;
-	double bytes_per_entry; /* the strategy's own */
+	double bytes_per_entry;         /* the strategy's own */
+	double zero_loss_packets_per_s; /* computed of bursts' times (pipeline/bench_queue.h) */
 };
 
 struct bench_deletion_burst {

@@ -178,7 +178,7 @@ int bench_deletion_burst(struct bench_deletion *bench, struct bench_deletion_row
 	uint64_t calls = PATIENCE * (options->due / (BENCH_DELETION_LOOKS * BURST) + 1);
 	if (scene == NULL)
 		return -ENOMEM;
-	int error = bench_deletion_meter_init(&meter, calls);
+	int error = bench_deletion_meter_init(&meter, calls, false);
 	uint32_t count = 0;
 	for (; count < options->repeats && error == 0; count++) {
 		memset(scene, 0, sizeof(*scene));

@@ -17,6 +17,7 @@ struct bench_deletion_meter {
 	uint32_t count;
 	uint32_t *calls; /* least cycles of each call of maintenance; UINT32_MAX: none yet */
 	uint64_t calls_count;
+	uint32_t *bursts; /* the same of each burst with its call; NULL: not wanted */
 };
 
 struct bench_deletion {
@@ -29,6 +30,8 @@ struct bench_deletion {
 	uint32_t *live; /* of the oracle, at the moments of samples */
 	uint64_t samples, live_max, counted_packets;
 	struct bench_deletion_meter *meters; /* of rows */
+	uint64_t *arrivals_ns;               /* of packets, not decreasing */
+	uint64_t counted_from;               /* the first burst that counts */
 	const atomic_bool *stop;
 	void (*progress)(void *context, const char *what, uint64_t done, uint64_t total);
 	void *context;
@@ -45,9 +48,12 @@ bool bench_deletion_stopped(const struct bench_deletion *bench);
 void bench_deletion_tell(
 	const struct bench_deletion *bench, const char *what, uint64_t done, uint64_t total);
 
-int bench_deletion_meter_init(struct bench_deletion_meter *meter, uint64_t calls); /* -ENOMEM */
+int bench_deletion_meter_init(
+	struct bench_deletion_meter *meter, uint64_t calls, bool bursts); /* -ENOMEM */
 void bench_deletion_meter_release(struct bench_deletion_meter *meter);
 void bench_deletion_meter_call(struct bench_deletion_meter *meter, uint64_t call, uint64_t cycles);
+void bench_deletion_meter_burst(
+	struct bench_deletion_meter *meter, uint64_t burst, uint64_t cycles);
 void bench_deletion_meter_add(
 	struct bench_deletion_meter *meter, double packets_cycles, double maintenance_cycles);
 /* Medians and extremes into cost. */

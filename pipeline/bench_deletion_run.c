@@ -2,6 +2,7 @@
 /* sheaf bench deletion: what is measured, in which order. */
 #include "pipeline/bench_clock.h"
 #include "pipeline/bench_deletion_private.h"
+#include "pipeline/bench_queue.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,27 +14,41 @@ enum { TIMEOUTS_PLAYED = 6, CONNS_MIN = 1024, SWEEP_REPEATS = 2 };
 
 /* ---- meters -------------------------------------------------------------------------------- */
 
-int bench_deletion_meter_init(struct bench_deletion_meter *meter, uint64_t calls)
+int bench_deletion_meter_init(struct bench_deletion_meter *meter, uint64_t calls, bool bursts)
 {
+	size_t bytes = (calls + 1) * sizeof(*meter->calls);
 	memset(meter, 0, sizeof(*meter));
-	meter->calls = malloc((calls + 1) * sizeof(*meter->calls));
-	if (meter->calls == NULL)
+	meter->calls = malloc(bytes);
+	meter->bursts = bursts ? malloc(bytes) : NULL;
+	if (meter->calls == NULL || (bursts && meter->bursts == NULL)) {
+		bench_deletion_meter_release(meter);
 		return -ENOMEM;
+	}
 	meter->calls_count = calls;
-	memset(meter->calls, 0xff, calls * sizeof(*meter->calls));
+	memset(meter->calls, 0xff, bytes);
+	if (bursts)
+		memset(meter->bursts, 0xff, bytes);
 	return 0;
 }
 
 void bench_deletion_meter_release(struct bench_deletion_meter *meter)
 {
 	free(meter->calls);
+	free(meter->bursts);
 	meter->calls = NULL;
+	meter->bursts = NULL;
 }
 
 void bench_deletion_meter_call(struct bench_deletion_meter *meter, uint64_t call, uint64_t cycles)
 {
 	if (call < meter->calls_count && cycles < meter->calls[call])
 		meter->calls[call] = (uint32_t)cycles;
+}
+
+void bench_deletion_meter_burst(struct bench_deletion_meter *meter, uint64_t burst, uint64_t cycles)
+{
+	if (meter->bursts != NULL && burst < meter->calls_count && cycles < meter->bursts[burst])
+		meter->bursts[burst] = (uint32_t)cycles;
 }
 
 void bench_deletion_meter_add(
@@ -185,6 +200,23 @@ static int measure_row(struct bench_deletion *bench, struct bench_deletion_row *
 	return error;
 }
 
+static double zero_loss(
+	const struct bench_deletion *bench, const struct bench_deletion_meter *meter)
+{
+	uint64_t from = bench->counted_from * bench->options->burst;
+	if (from >= bench->packets.count)
+		return 0;
+	struct bench_queue queue = {
+		.arrivals_ns = bench->arrivals_ns + from,
+		.packets_count = bench->packets.count - from,
+		.burst_pkts = bench->options->burst,
+		.ring_pkts = bench->options->ring,
+		.burst_cycles = meter->bursts + bench->counted_from,
+		.cycles_per_s = bench_clock_tsc_hz(),
+	};
+	return queue.cycles_per_s > 0 ? bench_queue_zero_loss(&queue) : 0;
+}
+
 /* One pass of each that is not counted, then they take turns. */
 static int measure_rows(struct bench_deletion *bench)
 {
@@ -201,8 +233,11 @@ static int measure_rows(struct bench_deletion *bench)
 		}
 	}
 	for (uint32_t i = 0; i < result->rows_count && error == 0; i++) {
-		if (result->rows[i].works)
-			bench_deletion_meter_read(&bench->meters[i], &result->rows[i].cost);
+		struct bench_deletion_cost *cost = &result->rows[i].cost;
+		if (!result->rows[i].works)
+			continue;
+		bench_deletion_meter_read(&bench->meters[i], cost);
+		cost->zero_loss_packets_per_s = zero_loss(bench, &bench->meters[i]);
 	}
 	return error;
 }
@@ -231,11 +266,12 @@ static int sweep_knob(
 		bench_deletion_config(bench, &config, row->table, row->deletion);
 		bench_deletion_knob_set(&config.knobs, knob, point.value);
 		error = bench_deletion_meter_init(
-			&meter, bench->packets.count / bench->options->burst + 1);
+			&meter, bench->packets.count / bench->options->burst + 1, true);
 		for (uint32_t k = 0; k < SWEEP_REPEATS && error == 0; k++)
 			error = bench_deletion_pass(bench, &config, &meter, &point.cost);
 		if (error == 0) {
 			bench_deletion_meter_read(&meter, &point.cost);
+			point.cost.zero_loss_packets_per_s = zero_loss(bench, &meter);
 			curve->points[curve->points_count++] = point;
 		} else if (error == -EINVAL) {
 			error = 0; /* not a value that it takes */
@@ -281,11 +317,18 @@ static int prepare(struct bench_deletion *bench)
 	bench->copies = aligned_alloc(BASE_CACHE_LINE, BASE_BURST_MAX * sizeof(*bench->copies));
 	bench->live = malloc((bursts + 1) * sizeof(*bench->live));
 	bench->meters = calloc(bench->result->rows_count, sizeof(*bench->meters));
-	if (bench->copies == NULL || bench->live == NULL || bench->meters == NULL)
+	bench->arrivals_ns = malloc(bench->packets.count * sizeof(*bench->arrivals_ns));
+	if (bench->copies == NULL || bench->live == NULL || bench->meters == NULL ||
+		bench->arrivals_ns == NULL)
 		return -ENOMEM;
+	for (uint64_t i = 0, time_ns = 0; i < bench->packets.count; i++) {
+		if (bench->packets.packets[i].time_ns > time_ns)
+			time_ns = bench->packets.packets[i].time_ns;
+		bench->arrivals_ns[i] = time_ns;
+	}
 	int error = bench_deletion_count_live(bench);
 	for (uint32_t i = 0; i < bench->result->rows_count && error == 0; i++)
-		error = bench_deletion_meter_init(&bench->meters[i], bursts);
+		error = bench_deletion_meter_init(&bench->meters[i], bursts, true);
 	bench->conns = options->conns;
 	if (bench->conns == 0)
 		bench->conns = (uint32_t)((double)bench->live_max / FILL) + 1;
@@ -318,6 +361,7 @@ static void release(struct bench_deletion *bench)
 		bench_deletion_meter_release(&bench->meters[i]);
 	free(bench->meters);
 	free(bench->live);
+	free(bench->arrivals_ns);
 	free(bench->copies);
 	bench_packets_destroy(&bench->packets);
 }

@@ -44,12 +44,12 @@ static void print_row(FILE *stream, const struct bench_deletion_row *row,
 		snprintf(
 			over, sizeof(over), "%+.1f %%", 100 * (cost->total / none->cost.total - 1));
 	fprintf(stream,
-		"%-18s %7.1f %7.1f %8s %6.0f %% %6.2f %6.2f %8s %8s %8s %8.1f %8" PRIu64
+		"%-18s %7.1f %7.1f %8s %6.0f %% %8.2f %6.2f %6.2f %8s %8s %8s %8.1f %8" PRIu64
 		" %9" PRIu64 " %8" PRIu64 " %8" PRIu64 " %6.1f  %s\n",
 		row->deletion->name, cost->total, cost->maintenance, over,
 		cost->total > 0 ? 100 * (cost->total_max - cost->total_min) / cost->total : 0,
-		cost->resident_per_live, cost->resident_max_per_live,
-		late ? short_time(cost->late_p50_ns, p50) : "-",
+		cost->zero_loss_packets_per_s / 1e6, cost->resident_per_live,
+		cost->resident_max_per_live, late ? short_time(cost->late_p50_ns, p50) : "-",
 		late ? short_time(cost->late_p99_ns, p99) : "-",
 		late ? short_time(cost->late_max_ns, most) : "-",
 		microseconds(cost->longest_cycles, tsc_hz), cost->longest_looked, cost->refused,
@@ -70,12 +70,12 @@ static void print_costs(FILE *stream, const struct bench_deletion_result *result
 {
 	const struct bench_deletion_row *none = find_none(result);
 	fprintf(stream,
-		"%-18s %7s %7s %8s %8s %6s %6s %8s %8s %8s %8s %8s %9s %8s %8s %6s  %s\n"
-		"%-18s %7s %7s %8s %8s %6s %6s %8s %8s %8s %8s %8s %9s %8s %8s %6s  %s\n",
-		"", "cycles", "mainte-", "over", "", "kept /", "", "late by", "", "", "longest",
-		"entries", "", "evicted", "stale", "bytes/", "", "strategy", "/packet", "nance",
-		"none", "spread", "live", "most", "p50", "p99", "most", "call us", "in it",
-		"refused", "live", "hits", "entry", "answers");
+		"%-18s %7s %7s %8s %8s %8s %6s %6s %8s %8s %8s %8s %8s %9s %8s %8s %6s  %s\n"
+		"%-18s %7s %7s %8s %8s %8s %6s %6s %8s %8s %8s %8s %8s %9s %8s %8s %6s  %s\n",
+		"", "cycles", "mainte-", "over", "", "Mpps, no", "kept /", "", "late by", "", "",
+		"longest", "entries", "", "evicted", "stale", "bytes/", "", "strategy", "/packet",
+		"nance", "none", "spread", "loss", "live", "most", "p50", "p99", "most", "call us",
+		"in it", "refused", "live", "hits", "entry", "answers");
 	for (uint32_t i = 0; i < result->rows_count; i++) {
 		const struct bench_deletion_row *row = &result->rows[i];
 		if (row->works)
@@ -194,6 +194,7 @@ static json_t *cost_document(
 	results_put_real(builder, object, "resident_per_live", cost->resident_per_live);
 	results_put_real(builder, object, "resident_max_per_live", cost->resident_max_per_live);
 	results_put_real(builder, object, "bytes_per_entry", cost->bytes_per_entry);
+	results_put_real(builder, object, "zero_loss_packets_per_s", cost->zero_loss_packets_per_s);
 	return object;
 }
 
@@ -332,6 +333,7 @@ static json_t *document(const struct command *command, const struct bench_deleti
 	results_put_real(&builder, object, "live_mean", result->live_mean);
 	results_put_count(&builder, object, "due", options->due);
 	results_put_count(&builder, object, "packets_per_burst", options->burst);
+	results_put_count(&builder, object, "ring", options->ring);
 	results_put_count(&builder, object, "repeats", options->repeats);
 	results_put_count(&builder, object, "seed", options->seed);
 	results_put_real(&builder, object, "tsc_hz", result->tsc_hz);

@@ -164,6 +164,8 @@ static const struct options_row rows[] = {
 		FIELD(no_judge) },
 	{ "burst", "N", "packets that are worked on together", OPTIONS_KIND_COUNT32, BENCH,
 		FIELD(burst), .low = 1, .high = BASE_BURST_MAX },
+	{ "ring", "N", "packets that may wait, for the rate at zero loss", OPTIONS_KIND_COUNT32,
+		BENCH, FIELD(ring), .low = BASE_BURST_MAX, .high = 1 << 24 },
 	{ "repeat", "N", "timed passes; cost is the median", OPTIONS_KIND_COUNT32, BENCH,
 		FIELD(repeats), .low = 1, .high = BENCH_DELETION_REPEATS_MAX },
 	{ "seed", "N", "of packets and tables", OPTIONS_KIND_COUNT64, BENCH, FIELD(seed), .low = 0,

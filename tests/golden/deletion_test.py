@@ -72,6 +72,9 @@ class Deletion(unittest.TestCase):
                 self.assertGreater(row["judge"]["hits"], 0)
                 self.assertGreater(row["cost"]["cycles_per_packet"], 0)
                 self.assertGreaterEqual(row["cost"]["resident_per_live"], 0.999)
+                # No faster than the mean of the least cycles allows; the median is above it.
+                self.assertGreater(row["cost"]["zero_loss_packets_per_s"], 0)
+                self.assertLess(row["cost"]["zero_loss_packets_per_s"], document["tsc_hz"] / 5)
                 self.assertEqual(set(row["curves"]), set(row["knobs"]))
         rows = {row["deletion"]: row for row in document["strategies"]}
         self.assertEqual(rows["wheel"]["burst"]["left"], 0)
