@@ -4,9 +4,10 @@
 
 Usage: report.py -o OUT.html FILE.json...
 
-Takes documents of the schemas sheaf-result-1 and sheaf-comparison-1 (docs/results.md). Values that
-a document lacks are shown as not given; a file that is not such a document, or holds a value of
-another type than documented, is refused with one line that names it.
+Takes documents of the schemas sheaf-result-1 and sheaf-comparison-1 (docs/results.md), or of one of
+the benchmarks that have a page of their own. Values that a document lacks are shown as not given; a
+file that is not such a document, or holds a value of another type than documented, is refused with
+one line that names it.
 """
 
 import argparse
@@ -16,12 +17,18 @@ import pathlib
 import sys
 import tempfile
 
+import report_deletion
+import report_lb
+
 FILE_BYTES_MAX = 64 << 20
 RESULTS_MAX = 64
 TEXT_MAX = 300
 CDF_POINTS_MAX = 4096
 RESULT_SCHEMA = "sheaf-result-1"
 COMPARISON_SCHEMA = "sheaf-comparison-1"
+# Benchmarks with a page of their own: a module that reads, and the name of one that draws.
+PAGES = {page.SCHEMA: (page, page.__name__ + "_figures")
+         for page in (report_deletion, report_lb)}
 
 
 class Refused(Exception):
@@ -110,8 +117,11 @@ def runs_of(node, stem):
     schema = node.text("schema")
     if schema == RESULT_SCHEMA:
         return [(stem, node)]
+    if schema in PAGES:
+        raise Refused(f"schema {schema!r}: expected documents of one kind on a page")
     if schema != COMPARISON_SCHEMA:
-        raise Refused(f"schema {schema!r}: expected {RESULT_SCHEMA} or {COMPARISON_SCHEMA}")
+        expected = ", ".join((RESULT_SCHEMA, COMPARISON_SCHEMA, *PAGES))
+        raise Refused(f"schema {schema!r}: expected one of {expected}")
     runs = []
     for index, run in enumerate(node.nodes("runs")):
         name = run.text("name") or f"{stem} {index + 1}"
@@ -254,11 +264,37 @@ def result_of(name, document):
     }
 
 
-def read_results(paths):
+def read_pages(nodes, page):
+    """The same for a benchmark with a page of its own."""
     results = []
+    for path, node in nodes:
+        schema = node.text("schema")
+        try:
+            if schema != page.SCHEMA:
+                raise Refused(f"schema {schema!r}: expected {page.SCHEMA}, as the first file's")
+            results.append(page.read(path.stem, node, Refused))
+        except Refused as error:
+            raise Refused(f"{path}: {error}") from error
+    return results
+
+
+def load_all(paths):
+    nodes = []
     for path in paths:
         try:
-            for name, document in runs_of(load(path), path.stem):
+            node = load(path)
+            node.text("schema")
+        except Refused as error:
+            raise Refused(f"{path}: {error}") from error
+        nodes.append((path, node))
+    return nodes
+
+
+def read_results(nodes):
+    results = []
+    for path, node in nodes:
+        try:
+            for name, document in runs_of(node, path.stem):
                 results.append(result_of(name, document))
         except Refused as error:
             raise Refused(f"{path}: {error}") from error
@@ -321,7 +357,7 @@ def saved(conntrack):
     return shared / (probes + shared)
 
 
-def render(results, figures):
+def environment_of():
     import jinja2  # pylint: disable=import-outside-toplevel
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).resolve().parent),
@@ -330,11 +366,22 @@ def render(results, figures):
         grouped=grouped, decimal=decimal, duration=duration, rate=rate, size=size,
         percent=percent)
     environment.globals["saved"] = saved
+    return environment
+
+
+def render(results):
+    import report_figures  # pylint: disable=import-outside-toplevel
     missing = []
     for result in results:
         missing += [line for line in result["cost"]["not_measured"] if line not in missing]
-    return environment.get_template("report.html.j2").render(
-        results=results, figures=figures, missing=missing)
+    return environment_of().get_template("report.html.j2").render(
+        results=results, figures=report_figures.draw(results), missing=missing)
+
+
+def render_page(results, page, drawing):
+    import importlib  # pylint: disable=import-outside-toplevel
+    figures = importlib.import_module(drawing).draw(results)
+    return environment_of().get_template(page.TEMPLATE).render(results=results, figures=figures)
 
 
 def main():
@@ -344,7 +391,9 @@ def main():
     parser.add_argument("files", nargs="+", metavar="FILE.json", type=pathlib.Path)
     arguments = parser.parse_args()
     try:
-        results = read_results(arguments.files)
+        nodes = load_all(arguments.files)
+        page, drawing = PAGES.get(nodes[0][1].text("schema"), (None, None))
+        results = read_pages(nodes, page) if page else read_results(nodes)
     except Refused as error:
         print(f"report: {error}", file=sys.stderr)
         return 1
@@ -352,14 +401,13 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["MPLCONFIGDIR"] = scratch
         try:
-            import report_figures  # pylint: disable=import-outside-toplevel
-            page = render(results, report_figures.draw(results))
+            text = render_page(results, page, drawing) if page else render(results)
         except ImportError as error:
             print(f"report: {error.name} is missing: install python3-matplotlib and "
                   "python3-jinja2", file=sys.stderr)
             return 1
     try:
-        arguments.output.write_text(page, encoding="utf-8")
+        arguments.output.write_text(text, encoding="utf-8")
     except OSError as error:
         print(f"report: {arguments.output}: {error.strerror}", file=sys.stderr)
         return 1

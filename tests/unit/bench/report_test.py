@@ -6,7 +6,6 @@ Usage: report_test.py REPORT.py
 """
 
 import copy
-import html.parser
 import importlib.util
 import json
 import pathlib
@@ -15,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+from report_page import Page
 
 REPORT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "bench/report.py").resolve()
 SVG_NAMESPACES = ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink")
@@ -69,26 +70,6 @@ def comparison():
         {"name": "baseline", "result": document(1.4, False)},
         {"name": "reframer", "result": document()},
         {"name": "no-prefetch", "result": document(2.0)}]}
-
-
-class Page(html.parser.HTMLParser):
-    """Collects what a browser would fetch or run."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.links, self.tags, self.handlers, self.text = [], [], [], ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        for name, value in attrs:
-            if name in ("src", "href", "xlink:href", "data", "action", "srcset"):
-                self.links.append(value)
-            if name.startswith("on"):
-                self.handlers.append(name)
-
-    def handle_data(self, data):
-        self.text += data
 
 
 class ReportTest(unittest.TestCase):
