@@ -241,7 +241,7 @@ static void fill(struct conntrack *tracker, uint32_t conn, const struct conntrac
 	struct conntrack_entry *entry = &tracker->entries[conn];
 	entry->key = *opening->key;
 	entry->last_seen_ns = opening->time_ns;
-	entry->packets = 0;
+	entry->packets = 1; /* the one that opens it */
 	entry->syn_seq = opening->syn_seq;
 	entry->flags = opening->flags;
 	entry->state = opening->state;

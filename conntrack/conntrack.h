@@ -81,6 +81,13 @@ enum conntrack_full_policy {
 					  else untracked; never an established one */
 };
 
+/* What sequence numbers say of TCP (conntrack/tcp_window.h). */
+enum conntrack_tcp_windows {
+	CONNTRACK_TCP_WINDOWS_OFF,     /* default: nothing is kept, nothing is asked */
+	CONNTRACK_TCP_WINDOWS_LIBERAL, /* only RSTs must fit; other segments are counted */
+	CONNTRACK_TCP_WINDOWS_STRICT   /* what does not fit is ignored, or invalid */
+};
+
 struct conntrack_table_ops;
 struct conntrack_deletion_ops;
 
@@ -94,9 +101,11 @@ struct conntrack_deletion_knobs {
 struct conntrack_config {
 	uint32_t entries_max;                        /* >= 1, <= 2^28 */
 	uint64_t timeout_ns[CONNTRACK_STATES_COUNT]; /* 0: never expires; defaults: Linux's */
-	/* An open TCP connection lives no longer than this while it is picked up and not answered,
-	 * default 300 s; 0: no such bound. */
+	/* An open TCP connection lives no longer than this while it is picked up and not answered;
+	 * with windows, while data is not acknowledged, a window is shut or a segment has come four
+	 * times in a row. Default 300 s; 0: no such bound. */
 	uint64_t tcp_unacknowledged_ns;
+	enum conntrack_tcp_windows tcp_windows;
 	uint64_t tick_ns; /* wheel resolution, >= 1 us, default 4 ms */
 	enum conntrack_full_policy full_policy;
 	uint32_t half_open_max; /* SYN_SENT + SYN_RECV entries; 0: half of entries_max */
@@ -141,8 +150,9 @@ struct conntrack_stats {
 	uint64_t lookups_saved;   /* packets that shared a probe (run or burst) */
 	uint64_t hits, misses;    /* packets with and without a connection when they came */
 	uint64_t invalid_packets, related_packets;
-	uint64_t resyncs;           /* connections that began anew where they stood */
-	uint64_t untracked_packets; /* left without a connection; dropped ones among them */
+	uint64_t resyncs;               /* connections that began anew where they stood */
+	uint64_t out_of_window_packets; /* tolerated, ignored or invalid */
+	uint64_t untracked_packets;     /* left without a connection; dropped ones among them */
 	uint64_t half_open, peak_half_open;
 	uint64_t state_live[CONNTRACK_STATES_COUNT];
 	uint64_t timers_fired, timers_rearmed, timers_moved_earlier;
@@ -189,6 +199,17 @@ void conntrack_finish(struct conntrack *tracker, uint64_t end_ns);
 /* Remove connections for which `match` says so (NULL: all). O(entries_max). Returns the count. */
 uint64_t conntrack_purge(struct conntrack *tracker,
 	bool (*match)(void *context, const struct conntrack_conn *conn, void *user), void *context);
+
+/* The same in steps, while packets go on: look at `budget` entries from index `from` (0 at first).
+ * Returns where to go on from, 0 when all have been looked at. A connection that begins meanwhile
+ * may be missed: whoever purges a backend gives it no new ones. */
+uint32_t conntrack_purge_step(struct conntrack *tracker, uint32_t from, uint32_t budget,
+	bool (*match)(void *context, const struct conntrack_conn *conn, void *user), void *context);
+
+/* New timeouts, for connections that are there as well. O(entries_max). -ENOTSUP in the laboratory:
+ * strategies sort by timeout when they are made. */
+int conntrack_set_timeouts(struct conntrack *tracker,
+	const uint64_t timeout_ns[CONNTRACK_STATES_COUNT], uint64_t tcp_unacknowledged_ns);
 
 /* Chain memory of a connection: user_bytes, zeroed at insertion, 16-byte aligned (64 when
  * user_bytes >= 64). Prefetched by conntrack_process_burst. */

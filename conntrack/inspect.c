@@ -46,19 +46,26 @@ int conntrack_conn_get(const struct conntrack *tracker, uint32_t conn, struct co
 	return 0;
 }
 
+uint32_t conntrack_purge_step(struct conntrack *tracker, uint32_t from, uint32_t budget,
+	bool (*match)(void *context, const struct conntrack_conn *conn, void *user), void *context)
+{
+	conntrack_release_retired(tracker);
+	for (; from < tracker->slots_count && budget > 0; from++, budget--) {
+		const struct conntrack_entry *entry = &tracker->entries[from];
+		if (entry->state == CONNTRACK_STATE_NONE)
+			continue;
+		struct conntrack_conn conn = read_conn(tracker, entry);
+		if (match == NULL || match(context, &conn, conntrack_user(tracker, from)))
+			conntrack_remove(tracker, from, &tracker->stats.purged);
+	}
+	return from < tracker->slots_count ? from : 0;
+}
+
 uint64_t conntrack_purge(struct conntrack *tracker,
 	bool (*match)(void *context, const struct conntrack_conn *conn, void *user), void *context)
 {
 	uint64_t purged = tracker->stats.purged;
-	conntrack_release_retired(tracker);
-	for (uint32_t i = 0; i < tracker->slots_count; i++) {
-		const struct conntrack_entry *entry = &tracker->entries[i];
-		if (entry->state == CONNTRACK_STATE_NONE)
-			continue;
-		struct conntrack_conn conn = read_conn(tracker, entry);
-		if (match == NULL || match(context, &conn, conntrack_user(tracker, i)))
-			conntrack_remove(tracker, i, &tracker->stats.purged);
-	}
+	conntrack_purge_step(tracker, 0, UINT32_MAX, match, context);
 	return tracker->stats.purged - purged;
 }
 
@@ -78,6 +85,8 @@ void conntrack_stats(const struct conntrack *tracker, struct conntrack_stats *st
 					      tracker->user_stride);
 	if (tracker->links != NULL)
 		stats->memory_bytes += count * sizeof(*tracker->links);
+	if (tracker->windows != NULL)
+		stats->memory_bytes += count * sizeof(*tracker->windows);
 	stats->memory_bytes += tracker->retired_max * sizeof(*tracker->retired);
 	stats->bytes_per_entry = (double)stats->memory_bytes / (double)tracker->config.entries_max;
 }

@@ -74,23 +74,26 @@ bool conntrack_oracle_is_closed(enum conntrack_state state)
 	       state == CONNTRACK_STATE_TCP_CLOSE;
 }
 
-static uint64_t due_ns(
+uint64_t conntrack_oracle_due_ns(
 	const struct conntrack_oracle *oracle, const struct conntrack_oracle_conn *conn)
 {
 	uint64_t timeout = oracle->config.timeout_ns[conn->state];
+	uint64_t bound = oracle->config.tcp_unacknowledged_ns;
+	bool tcp = conn->state <= CONNTRACK_STATE_TCP_CLOSE;
+	bool unanswered = conn->state == CONNTRACK_STATE_TCP_ESTABLISHED && !conn->assured;
+	if (tcp && conn->doubted)
+		timeout = oracle->config.timeout_ns[CONNTRACK_STATE_TCP_CLOSE];
+	else if (tcp && (conn->stuck || unanswered) && bound != 0 && timeout > bound)
+		timeout = bound;
 	if (timeout == 0)
 		return UINT64_MAX;
-	uint64_t bound = oracle->config.tcp_unacknowledged_ns;
-	if (conn->state == CONNTRACK_STATE_TCP_ESTABLISHED && !conn->assured && bound != 0 &&
-		timeout > bound)
-		timeout = bound;
 	return UINT64_MAX - conn->last_seen_ns < timeout ? UINT64_MAX
 							 : conn->last_seen_ns + timeout;
 }
 
 void conntrack_oracle_schedule(struct conntrack_oracle *oracle, struct conntrack_oracle_conn *conn)
 {
-	conn->due_ns = due_ns(oracle, conn);
+	conn->due_ns = conntrack_oracle_due_ns(oracle, conn);
 	sift_up(oracle, conn);
 	sift_down(oracle, conn);
 }

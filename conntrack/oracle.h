@@ -5,7 +5,7 @@
  * are compared in nanoseconds on every packet. No table, no wheel, no bursts: slow, obviously
  * right, and the measure of everything in conntrack/tables and conntrack/deletion. It shares with
  * the tracker the step functions of TCP and SCTP (whose states have a judge of their own in
- * tests/support/conn_script.h and in Linux) and the list of timeouts.
+ * tests/support/conn_script.h and in Linux) and the list of timeouts. Windows it judges by itself.
  *
  * A judge that follows a tracker which has refused, evicted or kept a connection too long tells the
  * oracle so (conntrack_oracle_forget, and `kept` of conntrack_oracle_packet).
@@ -30,6 +30,33 @@ enum conntrack_oracle_syn {
 	CONNTRACK_ORACLE_SYN_OFFERED /* of one that the open connection ignored */
 };
 
+/* What TCP's numbers tell of one side. */
+struct conntrack_oracle_side {
+	bool seen;
+	bool inferred;    /* not seen, but its peer acknowledges: */
+	uint32_t sent;    /* up to here */
+	uint32_t allowed; /* up to here, by its peer */
+	uint32_t room;    /* the largest window that it has offered */
+	bool acks;
+	uint32_t acked; /* of its peer's numbers, up to here */
+	bool owed;      /* what it has sent is not acknowledged */
+	bool scales, sacks;
+	unsigned int scale;
+};
+
+struct conntrack_oracle_tcp {
+	struct conntrack_oracle_side side[2]; /* the opener, its peer */
+	bool blind;                           /* something of it was not seen whole */
+	/* The latest segment: what it was, whose, and its numbers. */
+	char last_kind; /* 'S'YN, syn-ac'K', 'A'CK, 'F'IN, 'R'ST */
+	bool last_reply;
+	uint32_t last_seq, last_ack, last_end, last_window;
+	unsigned int again;
+	/* A SYN that was ignored. */
+	bool offers_scale, offers_sack;
+	unsigned int offered_scale, offered_window;
+};
+
 struct conntrack_oracle_conn {
 	struct base_flow_key key;
 	uint64_t id; /* counts up from 1 */
@@ -41,9 +68,11 @@ struct conntrack_oracle_conn {
 	bool challenged; /* a SYN came in LAST_ACK: an ACK may answer it */
 	bool reversed, origin_seen, reply_seen, assured;
 	bool closer_reply, simultaneous, picked_up;
-	uint64_t due_ns; /* UINT64_MAX: never */
-	size_t place;    /* in the heap */
-	uint32_t conn;   /* the caller's: where the tracker keeps it */
+	struct conntrack_oracle_tcp tcp; /* where windows are on */
+	bool stuck, doubted;             /* kept for less than its state says */
+	uint64_t due_ns;                 /* UINT64_MAX: never */
+	size_t place;                    /* in the heap */
+	uint32_t conn;                   /* the caller's: where the tracker keeps it */
 };
 
 struct conntrack_oracle {
@@ -53,7 +82,7 @@ struct conntrack_oracle {
 	size_t count, capacity;
 	uint64_t ids;
 	uint64_t inserted, expired, closed, purged, forgotten;
-	uint64_t hits, misses, invalid, related, untracked, resyncs;
+	uint64_t hits, misses, invalid, related, untracked, resyncs, out_of_window;
 };
 
 struct conntrack_oracle_answer {

@@ -197,6 +197,9 @@ static struct conntrack_oracle_answer create(
 		conn->reply_seen = true;
 		conn->origin_seen = false;
 	}
+	if (conn->state <= CONNTRACK_STATE_TCP_CLOSE)
+		conntrack_oracle_tcp_begin(
+			conn, packet, conn->reply_seen, (packet->flags & BASE_PACKET_L4) != 0);
 	conntrack_oracle_schedule(oracle, conn);
 	return (struct conntrack_oracle_answer){ .id = conn->id,
 		.conn_flags = BASE_CONN_NEW | flags_of(conn, conn->reply_seen) };
@@ -294,9 +297,80 @@ static struct conntrack_tcp_step step_tcp(const struct conntrack_oracle *oracle,
 	return conntrack_tcp_step(conn->state, reply, packet->tcp_flags, bits);
 }
 
+static struct conntrack_oracle_answer ignore_tcp(struct conntrack_oracle *oracle,
+	struct conntrack_oracle_conn *conn, const struct base_packet *packet, bool reply)
+{
+	if (oracle->config.tcp_windows != CONNTRACK_TCP_WINDOWS_OFF)
+		conntrack_oracle_tcp_ignore(conn, packet, reply);
+	if (!reply && is_syn(packet))
+		note_syn(conn, seq_of(packet));
+	if (reply && plain_flags(packet) == BASE_TCP_ACK) {
+		conn->challenged = false;
+		if (conn->state == CONNTRACK_STATE_TCP_SYN_SENT)
+			conn->reply_seen = true;
+	}
+	return (struct conntrack_oracle_answer){ .id = conn->id,
+		.conn_flags = flags_of(conn, reply) };
+}
+
+/* Both hosts close, by segments that do not fit: it is kept no longer than data that nobody
+ * acknowledges, from now on. Only if that is sooner. */
+static void keep_less(
+	struct conntrack_oracle *oracle, struct conntrack_oracle_conn *conn, uint64_t now_ns)
+{
+	struct conntrack_oracle_conn later = *conn;
+	later.stuck = true;
+	later.doubted = false;
+	later.last_seen_ns = now_ns;
+	if (now_ns < conn->last_seen_ns || conntrack_oracle_due_ns(oracle, &later) >= conn->due_ns)
+		return;
+	conn->stuck = true;
+	conn->doubted = false;
+	conn->last_seen_ns = now_ns;
+	conntrack_oracle_schedule(oracle, conn);
+}
+
+/* What the numbers say of a segment that the states take. False: *answer is all there is to it. */
+static bool fits(struct conntrack_oracle *oracle, struct conntrack_oracle_conn *conn,
+	const struct base_packet *packet, bool reply, struct conntrack_tcp_step *to,
+	struct conntrack_oracle_answer *answer)
+{
+	bool liberal = oracle->config.tcp_windows == CONNTRACK_TCP_WINDOWS_LIBERAL;
+	bool resync = to->verdict == CONNTRACK_TCP_RESYNC;
+	bool rst = (packet->tcp_flags & BASE_TCP_RST) != 0;
+	bool broken;
+	enum conntrack_state state = conn->state;
+	if (resync) {
+		conntrack_oracle_tcp_resync(conn, conn->syn_seq);
+		conn->state = CONNTRACK_STATE_TCP_SYN_SENT;
+	}
+	enum conntrack_oracle_fit fit = conntrack_oracle_tcp_judge(
+		conn, packet, reply, liberal || (conn->picked_up && !resync), &broken);
+	conn->state = state;
+	oracle->out_of_window += broken;
+	if (fit == CONNTRACK_ORACLE_STRAY) {
+		*answer = (struct conntrack_oracle_answer){ .id = conn->id,
+			.conn_flags = flags_of(conn, reply) };
+		return false;
+	}
+	if (fit == CONNTRACK_ORACLE_MISFIT || fit == CONNTRACK_ORACLE_FORGED) {
+		if (fit == CONNTRACK_ORACLE_MISFIT && conn->assured &&
+			conntrack_oracle_tcp_refused(conn, packet, reply))
+			keep_less(oracle, conn, packet->time_ns);
+		*answer = refuse(oracle, conn, reply);
+		return false;
+	}
+	if (fit == CONNTRACK_ORACLE_FITS_AS_IS)
+		to->state = (uint8_t)state;
+	conn->doubted = rst;
+	conn->stuck = !rst && conntrack_oracle_tcp_stuck(conn);
+	return true;
+}
+
 static struct conntrack_oracle_answer take_tcp(struct conntrack_oracle *oracle,
 	struct conntrack_oracle_conn *conn, const struct base_packet *packet, bool reply)
 {
+	struct conntrack_oracle_answer answer;
 	struct conntrack_tcp_step to = step_tcp(oracle, conn, packet, reply);
 	bool unanswered = conn->state == CONNTRACK_STATE_TCP_SYN_SENT && !conn->reply_seen;
 	if (to.verdict == CONNTRACK_TCP_REOPEN) {
@@ -307,17 +381,11 @@ static struct conntrack_oracle_answer take_tcp(struct conntrack_oracle *oracle,
 	conn->packets++;
 	if (to.verdict == CONNTRACK_TCP_INVALID)
 		return refuse(oracle, conn, reply);
-	if (to.verdict == CONNTRACK_TCP_IGNORE) {
-		if (!reply && is_syn(packet))
-			note_syn(conn, seq_of(packet));
-		if (reply && plain_flags(packet) == BASE_TCP_ACK) {
-			conn->challenged = false;
-			if (conn->state == CONNTRACK_STATE_TCP_SYN_SENT)
-				conn->reply_seen = true;
-		}
-		return (struct conntrack_oracle_answer){ .id = conn->id,
-			.conn_flags = flags_of(conn, reply) };
-	}
+	if (to.verdict == CONNTRACK_TCP_IGNORE)
+		return ignore_tcp(oracle, conn, packet, reply);
+	if (oracle->config.tcp_windows != CONNTRACK_TCP_WINDOWS_OFF &&
+		!fits(oracle, conn, packet, reply, &to, &answer))
+		return answer;
 	if (to.verdict == CONNTRACK_TCP_RESYNC) {
 		oracle->resyncs++;
 		conn->challenged = conn->closer_reply = conn->simultaneous = conn->picked_up =
@@ -328,8 +396,12 @@ static struct conntrack_oracle_answer take_tcp(struct conntrack_oracle *oracle,
 		conn->syn = CONNTRACK_ORACLE_SYN_OWN;
 		conn->syn_seq = seq_of(packet);
 	}
+	if (conn->state == CONNTRACK_STATE_TCP_SYN_SENT &&
+		(to.state == CONNTRACK_STATE_TCP_ESTABLISHED ||
+			to.state == CONNTRACK_STATE_TCP_FIN_WAIT))
+		conn->picked_up = true;
 	accept(oracle, conn, packet, reply, to.state);
-	struct conntrack_oracle_answer answer = { .id = conn->id,
+	answer = (struct conntrack_oracle_answer){ .id = conn->id,
 		.conn_flags = flags_of(conn, reply) };
 	if (unanswered && conn->state == CONNTRACK_STATE_TCP_CLOSE) {
 		oracle->closed++;
@@ -347,6 +419,8 @@ static struct conntrack_oracle_answer take(struct conntrack_oracle *oracle,
 	if (whole && state <= CONNTRACK_STATE_TCP_CLOSE)
 		return take_tcp(oracle, conn, packet, reply);
 	conn->packets++;
+	if (state <= CONNTRACK_STATE_TCP_CLOSE)
+		conn->tcp.blind = true;
 	if (whole && state >= CONNTRACK_STATE_SCTP_CLOSED &&
 		state <= CONNTRACK_STATE_SCTP_HEARTBEAT_SENT) {
 		struct conntrack_sctp_step step = step_sctp(oracle, packet, state, reply);

@@ -89,20 +89,20 @@ enum begins {
 	BEGINS_ONE,
 	BEGINS_NONE, /* its first fragment began no connection, so it does not either */
 	BEGINS_INVALID,
+	BEGINS_WINDOWED, /* one of TCP, whose windows are kept */
 };
 
 /* What needs to see a handshake. */
 static enum begins begin_by_states(const struct conntrack *tracker,
 	const struct base_packet *packet, struct conntrack_opening *opening)
 {
-	bool begins;
 	if ((packet->flags & BASE_PACKET_FRAGMENT_LATER) != 0)
 		return BEGINS_NONE;
-	if (packet->key.protocol == BASE_PROTOCOL_TCP)
-		begins = conntrack_tcp_open(tracker, packet, opening);
-	else
-		begins = sctp_open(tracker, packet, opening);
-	return begins ? BEGINS_ONE : BEGINS_INVALID;
+	if (packet->key.protocol == BASE_PROTOCOL_SCTP)
+		return sctp_open(tracker, packet, opening) ? BEGINS_ONE : BEGINS_INVALID;
+	if (!conntrack_tcp_open(tracker, packet, opening))
+		return BEGINS_INVALID;
+	return tracker->windows == NULL ? BEGINS_ONE : BEGINS_WINDOWED;
 }
 
 /* The state that the packet begins a connection in, and whose it is. */
@@ -140,6 +140,39 @@ static bool is_admitted(struct conntrack *tracker, const struct base_packet *pac
 	return false;
 }
 
+/* Inlined twice, so that only who keeps windows asks for them. */
+static inline __attribute__((always_inline)) uint32_t open_one(struct conntrack_context *context,
+	struct base_packet *packet, const struct conntrack_opening *opening)
+{
+	struct conntrack *tracker = context->tracker;
+	enum base_drop_reason reason = BASE_DROP_NONE;
+	if (!is_admitted(tracker, packet)) {
+		untracked(context, packet, 0);
+		return BASE_CONN_NONE;
+	}
+	uint32_t conn = conntrack_open(tracker, opening, &reason);
+	if (BASE_UNLIKELY(conn == BASE_CONN_NONE)) {
+		tracker->stats.insert_failures++;
+		untracked(context, packet, 0);
+		if (tracker->config.full_policy == CONNTRACK_FULL_DROP_NEW)
+			base_burst_drop(context->burst, context->index, reason);
+		return BASE_CONN_NONE;
+	}
+	const struct conntrack_entry *entry = &tracker->entries[conn];
+	conntrack_mark(packet, entry, conn, conntrack_is_reply(entry, packet), BASE_CONN_NEW);
+	return conn;
+}
+
+static __attribute__((noinline)) uint32_t open_windowed(struct conntrack_context *context,
+	struct base_packet *packet, const struct conntrack_opening *opening)
+{
+	uint32_t conn = open_one(context, packet, opening);
+	if (conn != BASE_CONN_NONE)
+		conntrack_tcp_opened(
+			context, packet, conn, conntrack_is_reply(&context->entries[conn], packet));
+	return conn;
+}
+
 uint32_t conntrack_packet_open(struct conntrack_context *context, struct base_packet *packet)
 {
 	struct conntrack *tracker = context->tracker;
@@ -152,29 +185,14 @@ uint32_t conntrack_packet_open(struct conntrack_context *context, struct base_pa
 			 (packet->flags & CONNTRACK_ENTRY_ORIGIN_REVERSED), /* same place */
 	};
 	enum begins begins = begin(tracker, packet, &opening);
-	if (BASE_UNLIKELY(begins != BEGINS_ONE)) {
-		untracked(context, packet, begins == BEGINS_INVALID ? BASE_CONN_INVALID : 0);
-		if (begins == BEGINS_INVALID)
-			count_invalid(context);
-		return BASE_CONN_NONE;
-	}
-	if (!is_admitted(tracker, packet)) {
-		untracked(context, packet, 0);
-		return BASE_CONN_NONE;
-	}
-	enum base_drop_reason reason = BASE_DROP_NONE;
-	uint32_t conn = conntrack_open(tracker, &opening, &reason);
-	if (BASE_UNLIKELY(conn == BASE_CONN_NONE)) {
-		tracker->stats.insert_failures++;
-		untracked(context, packet, 0);
-		if (tracker->config.full_policy == CONNTRACK_FULL_DROP_NEW)
-			base_burst_drop(context->burst, context->index, reason);
-		return BASE_CONN_NONE;
-	}
-	struct conntrack_entry *entry = &tracker->entries[conn];
-	conntrack_count_packet(entry);
-	conntrack_mark(packet, entry, conn, conntrack_is_reply(entry, packet), BASE_CONN_NEW);
-	return conn;
+	if (BASE_LIKELY(begins == BEGINS_ONE))
+		return open_one(context, packet, &opening);
+	if (begins == BEGINS_WINDOWED)
+		return open_windowed(context, packet, &opening);
+	untracked(context, packet, begins == BEGINS_INVALID ? BASE_CONN_INVALID : 0);
+	if (begins == BEGINS_INVALID)
+		count_invalid(context);
+	return BASE_CONN_NONE;
 }
 
 enum {
@@ -356,6 +374,8 @@ uint32_t conntrack_packet(struct conntrack_context *context, struct base_packet 
 	bool reply = conntrack_is_reply(entry, packet);
 	if ((packet->flags & BASE_PACKET_L4) != 0 && conntrack_state_is_tcp(entry->state))
 		return conntrack_tcp_packet(context, packet, conn, reply);
+	if (BASE_UNLIKELY(tracker->windows != NULL) && conntrack_state_is_tcp(entry->state))
+		tracker->windows[conn].blind = true;
 	if ((packet->flags & BASE_PACKET_L4) != 0 && conntrack_state_is_sctp(entry->state))
 		sctp_packet(context, packet, conn, reply);
 	else

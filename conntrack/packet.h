@@ -71,6 +71,10 @@ void conntrack_packet_refuse(
 bool conntrack_tcp_open(const struct conntrack *tracker, const struct base_packet *packet,
 	struct conntrack_opening *opening);
 
+/* The packet has begun a TCP connection; windows are on. */
+void conntrack_tcp_opened(struct conntrack_context *context, const struct base_packet *packet,
+	uint32_t conn, bool reply);
+
 /* A packet with a whole TCP header, of a TCP connection. Returns its connection. */
 uint32_t conntrack_tcp_packet(
 	struct conntrack_context *context, struct base_packet *packet, uint32_t conn, bool reply);

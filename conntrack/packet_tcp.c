@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conntrack/packet.h"
 
+#include <string.h>
+
 /* A field of a whole TCP header. */
 static uint32_t tcp_word(const struct base_packet *packet, unsigned int at)
 {
@@ -106,10 +108,38 @@ static void remember_syn(struct conntrack_entry *entry, uint32_t seq)
 	entry->flags = (uint16_t)flags;
 }
 
+static struct conntrack_tcp_window *window_of(
+	const struct conntrack_context *context, uint32_t conn)
+{
+	struct conntrack_tcp_window *windows = context->tracker->windows;
+	return windows != NULL ? &windows[conn] : NULL;
+}
+
+void conntrack_tcp_opened(struct conntrack_context *context, const struct base_packet *packet,
+	uint32_t conn, bool reply)
+{
+	struct conntrack_tcp_window *window = window_of(context, conn);
+	struct conntrack_tcp_segment segment;
+	if ((packet->flags & BASE_PACKET_L4) == 0) {
+		memset(window, 0, sizeof(*window));
+		window->blind = true;
+		return;
+	}
+	conntrack_tcp_segment_read(&segment, packet);
+	conntrack_tcp_window_open(window, &segment, reply);
+}
+
 static void ignore(
 	struct conntrack_context *context, struct base_packet *packet, uint32_t conn, bool reply)
 {
 	struct conntrack_entry *entry = &context->tracker->entries[conn];
+	struct conntrack_tcp_window *window = window_of(context, conn);
+	if (window != NULL) {
+		struct conntrack_tcp_segment segment;
+		conntrack_tcp_segment_read(&segment, packet);
+		conntrack_tcp_window_ignore(
+			window, &segment, (enum conntrack_state)entry->state, reply);
+	}
 	if (!reply && is_syn(packet))
 		remember_syn(entry, tcp_seq(packet));
 	else if (reply && !is_syn_ack(packet))
@@ -120,9 +150,10 @@ static void ignore(
 	conntrack_packet_ignore(context, packet, conn, reply);
 }
 
-/* Returns the connection, or BASE_CONN_NONE when the packet was its last. */
+/* Returns the connection, or BASE_CONN_NONE when the packet was its last. keep: KEEP_ASSURED leaves
+ * it to whether it is. */
 static uint32_t accept(struct conntrack_context *context, struct base_packet *packet, uint32_t conn,
-	bool reply, struct conntrack_tcp_step step)
+	bool reply, struct conntrack_tcp_step step, enum conntrack_keep keep)
 {
 	struct conntrack *tracker = context->tracker;
 	struct conntrack_entry *entry = &tracker->entries[conn];
@@ -130,6 +161,8 @@ static uint32_t accept(struct conntrack_context *context, struct base_packet *pa
 	unsigned int flags = entry->flags & ~(unsigned int)CONNTRACK_ENTRY_KEEP;
 	bool unanswered =
 		from == CONNTRACK_STATE_TCP_SYN_SENT && (flags & CONNTRACK_ENTRY_REPLY_SEEN) == 0;
+	if (keep != CONNTRACK_KEEP_ASSURED)
+		flags |= (unsigned int)keep << CONNTRACK_ENTRY_KEEP_SHIFT;
 	if (step.verdict == CONNTRACK_TCP_RESYNC) {
 		flags &= ~(unsigned int)(SYN_FLAGS | CONNTRACK_ENTRY_TCP_BITS);
 		flags |= CONNTRACK_ENTRY_SYN_KNOWN;
@@ -141,6 +174,10 @@ static uint32_t accept(struct conntrack_context *context, struct base_packet *pa
 	}
 	if (to == CONNTRACK_STATE_TCP_SYN_SENT2)
 		flags |= CONNTRACK_TCP_SIMULTANEOUS;
+	/* Its SYN|ACK was not seen: what the sides may send is not known. */
+	if (from == CONNTRACK_STATE_TCP_SYN_SENT &&
+		(to == CONNTRACK_STATE_TCP_ESTABLISHED || to == CONNTRACK_STATE_TCP_FIN_WAIT))
+		flags |= CONNTRACK_TCP_PICKED_UP;
 	if (to != from &&
 		(to == CONNTRACK_STATE_TCP_FIN_WAIT || to == CONNTRACK_STATE_TCP_LAST_ACK))
 		flags = (flags & ~(unsigned int)CONNTRACK_TCP_CLOSER_REPLY) |
@@ -151,6 +188,78 @@ static uint32_t accept(struct conntrack_context *context, struct base_packet *pa
 	/* Refused, or given up before anybody answered. */
 	conntrack_retire(tracker, conn, &tracker->stats.closed);
 	return BASE_CONN_NONE;
+}
+
+/* The hosts are closing, whatever the tracker makes of it: it need not be kept for days. */
+static void keep_less(
+	struct conntrack_context *context, const struct base_packet *packet, uint32_t conn)
+{
+	struct conntrack *tracker = context->tracker;
+	struct conntrack_entry *entry = &tracker->entries[conn];
+	unsigned int flags = entry->flags & ~(unsigned int)CONNTRACK_ENTRY_KEEP;
+	uint64_t due_ns = conntrack_due_ns(tracker, entry), last_ns = entry->last_seen_ns;
+	flags |= CONNTRACK_KEEP_UNACKED << CONNTRACK_ENTRY_KEEP_SHIFT;
+	if (packet->time_ns < last_ns)
+		return;
+	struct conntrack_entry later = *entry;
+	later.flags = (uint16_t)flags;
+	later.last_seen_ns = packet->time_ns;
+	if (conntrack_due_ns(tracker, &later) >= due_ns)
+		return;
+	entry->last_seen_ns = packet->time_ns;
+	conntrack_transition(tracker, conn, entry->state, flags);
+}
+
+/* What sequence numbers say of a segment that the states accept. */
+static uint32_t accept_if_fits(struct conntrack_context *context, struct base_packet *packet,
+	uint32_t conn, bool reply, struct conntrack_tcp_step step)
+{
+	struct conntrack *tracker = context->tracker;
+	const struct conntrack_entry *entry = &tracker->entries[conn];
+	struct conntrack_tcp_window *window = &tracker->windows[conn];
+	struct conntrack_tcp_segment segment;
+	struct conntrack_tcp_question question = {
+		.state = (enum conntrack_state)entry->state,
+		.reply = reply,
+		.reply_seen = (entry->flags & CONNTRACK_ENTRY_REPLY_SEEN) != 0,
+		.assured = conntrack_entry_is_assured(entry),
+		.tolerant = tracker->config.tcp_windows == CONNTRACK_TCP_WINDOWS_LIBERAL ||
+			    (entry->flags & CONNTRACK_TCP_PICKED_UP) != 0,
+	};
+	enum conntrack_keep keep = CONNTRACK_KEEP_ASSURED;
+	bool broken;
+	conntrack_tcp_segment_read(&segment, packet);
+	if (step.verdict == CONNTRACK_TCP_RESYNC) {
+		conntrack_tcp_window_resync(window, entry->syn_seq);
+		question.state = CONNTRACK_STATE_TCP_SYN_SENT;
+		question.tolerant = tracker->config.tcp_windows == CONNTRACK_TCP_WINDOWS_LIBERAL;
+	}
+	enum conntrack_tcp_fit fit =
+		conntrack_tcp_window_judge(window, &segment, &question, &broken);
+	tracker->stats.out_of_window_packets += broken;
+	switch (fit) {
+	case CONNTRACK_TCP_STRAY:
+		conntrack_packet_ignore(context, packet, conn, reply);
+		return conn;
+	case CONNTRACK_TCP_MISFIT:
+		if (question.assured && conntrack_tcp_window_refused_close(window, &segment, reply))
+			keep_less(context, packet, conn);
+		conntrack_packet_refuse(context, packet, conn, reply);
+		return conn;
+	case CONNTRACK_TCP_FORGED:
+		conntrack_packet_refuse(context, packet, conn, reply);
+		return conn;
+	case CONNTRACK_TCP_FITS_AS_IS:
+		step.state = entry->state;
+		break;
+	case CONNTRACK_TCP_FITS:
+		break;
+	}
+	if (segment.class == CONNTRACK_TCP_CLASS_RST)
+		keep = CONNTRACK_KEEP_RESET;
+	else if (conntrack_tcp_window_is_stuck(window))
+		keep = CONNTRACK_KEEP_UNACKED;
+	return accept(context, packet, conn, reply, step, keep);
 }
 
 uint32_t conntrack_tcp_packet(
@@ -166,7 +275,9 @@ uint32_t conntrack_tcp_packet(
 		return conntrack_packet_open(context, packet);
 	case CONNTRACK_TCP_ACCEPT:
 	case CONNTRACK_TCP_RESYNC:
-		return accept(context, packet, conn, reply, step);
+		if (tracker->windows != NULL)
+			return accept_if_fits(context, packet, conn, reply, step);
+		return accept(context, packet, conn, reply, step, CONNTRACK_KEEP_ASSURED);
 	case CONNTRACK_TCP_IGNORE:
 		ignore(context, packet, conn, reply);
 		return conn;

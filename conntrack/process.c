@@ -82,6 +82,16 @@ static inline void prefetch_entry(const struct conntrack *tracker, uint32_t conn
 		BASE_PREFETCH_W(conntrack_user_at(tracker, conn));
 }
 
+/* Apart, so that trackers without windows do not pay for the question. */
+static __attribute__((noinline)) void prefetch_windows(
+	const struct conntrack *tracker, const uint32_t *conns, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (conns[i] != BASE_CONN_NONE)
+			BASE_PREFETCH_W(&tracker->windows[conns[i]]);
+	}
+}
+
 /* Pass 2b: the few whose pair may be in an overflow line, which pass 2 has asked for. */
 static void guess_overflow(const struct conntrack *tracker, unsigned int first, const uint8_t *late,
 	unsigned int late_count, struct scratch *scratch)
@@ -211,8 +221,8 @@ void conntrack_process_burst(struct conntrack *tracker, struct base_burst *burst
 		.tracker = tracker,
 		.burst = burst,
 		.entries = tracker->entries,
-		/* With dropped packets among them, all are looked at closely. */
-		.plain = burst->drop_count == 0 ? PLAIN : PLAIN_NEVER,
+		/* With dropped packets among them, or with windows, all are looked at closely. */
+		.plain = burst->drop_count == 0 && tracker->windows == NULL ? PLAIN : PLAIN_NEVER,
 	};
 	const struct base_run *runs = burst->runs;
 	unsigned int runs_count = burst->run_count;
@@ -234,6 +244,8 @@ void conntrack_process_burst(struct conntrack *tracker, struct base_burst *burst
 			guess(tracker, first, count, &scratch);
 		else
 			guess_lab(tracker, burst, runs, first, count, &scratch);
+		if (BASE_UNLIKELY(tracker->windows != NULL) && !tracker->config.no_prefetch)
+			prefetch_windows(tracker, scratch.guess, count);
 		track_runs(&context, runs, first, count, &scratch);
 	}
 	if (BASE_UNLIKELY(tracker->lab != NULL))

@@ -19,7 +19,8 @@ static int config_check(const struct conntrack_config *config)
 		config->entries_max > ENTRIES_LIMIT || config->tick_ns < TICK_NS_MIN ||
 		config->user_bytes > USER_BYTES_LIMIT)
 		return -EINVAL;
-	if ((unsigned int)config->full_policy > CONNTRACK_FULL_EVICT_TRANSIENT)
+	if ((unsigned int)config->full_policy > CONNTRACK_FULL_EVICT_TRANSIENT ||
+		(unsigned int)config->tcp_windows > CONNTRACK_TCP_WINDOWS_STRICT)
 		return -EINVAL;
 	return 0;
 }
@@ -61,6 +62,12 @@ static int allocate(struct conntrack *tracker)
 		config->arena, tracker->retired_max * sizeof(*tracker->retired), BASE_CACHE_LINE);
 	if (tracker->entries == NULL || tracker->hashes == NULL || tracker->retired == NULL)
 		return -ENOMEM;
+	if (config->tcp_windows != CONNTRACK_TCP_WINDOWS_OFF) {
+		tracker->windows = base_arena_alloc(
+			config->arena, count * sizeof(*tracker->windows), BASE_CACHE_LINE);
+		if (tracker->windows == NULL)
+			return -ENOMEM;
+	}
 	if (tracker->user_stride != 0) {
 		tracker->user = base_arena_alloc(
 			config->arena, count * tracker->user_stride, BASE_CACHE_LINE);
@@ -88,6 +95,26 @@ static void set_timeouts(struct conntrack *tracker)
 	memcpy(tracker->lookup_idle_max_ns, tracker->idle_max_ns, sizeof(tracker->idle_max_ns));
 	if (stale_hits)
 		memset(tracker->lookup_idle_max_ns, 0xff, sizeof(tracker->lookup_idle_max_ns));
+}
+
+int conntrack_set_timeouts(struct conntrack *tracker,
+	const uint64_t timeout_ns[CONNTRACK_STATES_COUNT], uint64_t tcp_unacknowledged_ns)
+{
+	if (tracker->lab != NULL)
+		return -ENOTSUP;
+	conntrack_release_retired(tracker);
+	memcpy(tracker->config.timeout_ns, timeout_ns, sizeof(tracker->config.timeout_ns));
+	tracker->config.tcp_unacknowledged_ns = tcp_unacknowledged_ns;
+	set_timeouts(tracker);
+	for (uint32_t conn = 0; conn < tracker->slots_count; conn++) {
+		const struct conntrack_entry *entry = &tracker->entries[conn];
+		if (entry->state == CONNTRACK_STATE_NONE)
+			continue;
+		uint64_t due_ns = conntrack_due_ns(tracker, entry);
+		if (due_ns != CONNTRACK_EXPIRY_NEVER)
+			conntrack_expiry_shorten(&tracker->expiry, conn, due_ns);
+	}
+	return 0;
 }
 
 int conntrack_create(struct conntrack **out, const struct conntrack_config *config)
@@ -136,6 +163,7 @@ void conntrack_destroy(struct conntrack *tracker)
 	base_arena_free(arena, tracker->retired, tracker->retired_max * sizeof(*tracker->retired));
 	base_arena_free(arena, tracker->links, count * sizeof(*tracker->links));
 	base_arena_free(arena, tracker->user, count * tracker->user_stride);
+	base_arena_free(arena, tracker->windows, count * sizeof(*tracker->windows));
 	base_arena_free(arena, tracker->hashes, count * sizeof(*tracker->hashes));
 	base_arena_free(arena, tracker->entries, count * sizeof(*tracker->entries));
 	base_arena_free(arena, tracker, sizeof(*tracker));

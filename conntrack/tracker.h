@@ -16,6 +16,7 @@
 #include "conntrack/lab.h"
 #include "conntrack/state.h"
 #include "conntrack/table.h"
+#include "conntrack/tcp_window.h"
 
 /* Transient connections in the order in which they became so; only when the policy evicts. */
 enum conntrack_queue_kind {
@@ -70,6 +71,7 @@ struct conntrack {
 	/* read by every packet */
 	struct conntrack_lab *lab; /* NULL: the tracker's own table and wheel */
 	struct conntrack_entry *entries;
+	struct conntrack_tcp_window *windows; /* by index; NULL: windows are off */
 	uint8_t *user;
 	uint32_t user_stride; /* 0: no user memory */
 	/* By state | KEEP: a connection is expired when it is idle for longer than this. One less

@@ -259,6 +259,7 @@ static json_t *conntrack_section(struct results_builder *builder)
 	results_put_count(builder, object, "invalid_packets", stats->invalid_packets);
 	results_put_count(builder, object, "related_packets", stats->related_packets);
 	results_put_count(builder, object, "resyncs", stats->resyncs);
+	results_put_count(builder, object, "out_of_window_packets", stats->out_of_window_packets);
 	results_put_count(builder, object, "untracked_packets", stats->untracked_packets);
 	results_put_count(builder, object, "peak_half_open", stats->peak_half_open);
 	results_put(builder, object, "state_live", conntrack_states(builder));

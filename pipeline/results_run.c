@@ -103,6 +103,7 @@ static json_t *deletion_options(struct results_builder *builder)
 static json_t *conntrack_options(struct results_builder *builder)
 {
 	static const char *const full[] = { "drop", "pass", "evict" };
+	static const char *const windows[] = { "off", "liberal", "strict" };
 	const struct conntrack_config *conntrack = &builder->config->conntrack;
 	json_t *object = json_object(), *timeouts = json_object();
 	results_put_count(builder, object, "entries", conntrack->entries_max);
@@ -112,6 +113,7 @@ static json_t *conntrack_options(struct results_builder *builder)
 	results_put_text(builder, object, "full", full[conntrack->full_policy]);
 	results_put_count(builder, object, "half_open", conntrack->half_open_max);
 	results_put_flag(builder, object, "pickup", conntrack->tcp_pickup);
+	results_put_text(builder, object, "tcp_window", windows[conntrack->tcp_windows]);
 	results_put_flag(builder, object, "drop_invalid", conntrack->drop_invalid);
 	for (unsigned int i = CONNTRACK_STATE_NONE + 1; i < CONNTRACK_STATES_COUNT; i++)
 		results_put_count(

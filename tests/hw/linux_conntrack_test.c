@@ -398,6 +398,7 @@ static bool open_tracker(struct run *run)
 	config.entries_max = 64;
 	config.arena = run->world->arena;
 	config.tcp_pickup = !script->no_pickup;
+	config.tcp_windows = script->windows;
 	return conntrack_create(&run->tracker, &config) == 0;
 }
 
@@ -410,7 +411,7 @@ static void run_script(struct world *world, const struct conn_script *script, ui
 	packets_pool_init(&run.pool, 1);
 	set("netfilter/nf_conntrack_tcp_loose", script->no_pickup ? "0" : "1");
 	set("netfilter/nf_conntrack_tcp_be_liberal",
-		script->window == CONN_WINDOW_STRICT ? "0" : "1");
+		script->windows == CONNTRACK_TCP_WINDOWS_STRICT ? "0" : "1");
 	for (const struct conn_step *step; (step = conn_reader_next(&run.reader)) != NULL;) {
 		if (step->frames_count == 0) {
 			usleep((useconds_t)(step->wait_ns / 1000));
@@ -431,6 +432,7 @@ int main(int argc, char **argv)
 	struct utsname system_name;
 	const char *pattern = "";
 	size_t ran = 0, differ = 0;
+	setvbuf(stdout, NULL, _IOLBF, 0); /* what was said before an abort stays said */
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--show") == 0)
 			world.show = true;

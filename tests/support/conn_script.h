@@ -24,19 +24,17 @@
  */
 #pragma once
 
-#include "base/packet.h"
+#include "conntrack/conntrack.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-enum conn_window { CONN_WINDOW_OFF, CONN_WINDOW_LIBERAL, CONN_WINDOW_STRICT };
 
 struct conn_script {
 	const char *item; /* of the checklist in docs/conntrack-semantics.md */
 	const char *name;
 	const char *text;
 	const char *differs; /* why Linux says otherwise; NULL: it does not */
-	enum conn_window window;
+	enum conntrack_tcp_windows windows;
 	uint8_t family; /* 0: 4 */
 	bool no_pickup;
 };

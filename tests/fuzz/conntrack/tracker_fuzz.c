@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { CONFIG_SIZE = 12, STEP_SIZE = 8, HEADER = 20 };
+enum { CONFIG_SIZE = 12, STEP_SIZE = 8, L4 = 40, HEADER = L4 + 40 };
 
 struct world {
 	struct conntrack *tracker;
@@ -61,6 +61,7 @@ static void configure(
 	config->half_open_max = bytes[1];
 	config->tick_ns = UINT64_C(1000) << bytes[2] % 24;
 	config->full_policy = (enum conntrack_full_policy)(bytes[3] % 3);
+	config->tcp_windows = (enum conntrack_tcp_windows)(bytes[3] / 3 % 3);
 	config->tcp_pickup = (bytes[4] & 1) != 0;
 	config->drop_invalid = (bytes[4] & 2) != 0;
 	config->no_prefetch = (bytes[4] & 4) != 0;
@@ -90,6 +91,23 @@ static void process(struct world *world)
 	world->burst.drop_count = 0;
 }
 
+/* Numbers near one another, so that windows are met and missed; lengths and options that are and
+ * are not. */
+static void fill_headers(uint8_t *header, const uint8_t *bytes)
+{
+	uint8_t *l4 = header + L4;
+	memset(header, bytes[4], HEADER);
+	memset(l4 + 4, 0, 8);
+	l4[7] = bytes[4];
+	l4[11] = bytes[5];
+	l4[12] = bytes[6];
+	l4[13] = bytes[3];
+	l4[14] = 0;
+	l4[15] = bytes[5] % 64;
+	l4[20] = bytes[4] % 8;
+	l4[21] = bytes[5] % 12;
+}
+
 static void add_packet(struct world *world, const uint8_t *bytes)
 {
 	unsigned int at = world->burst.count++;
@@ -99,14 +117,16 @@ static void add_packet(struct world *world, const uint8_t *bytes)
 	packet->key.family = 4;
 	packet->key.port[0] = bytes[0];
 	static const uint8_t protocols[] = { BASE_PROTOCOL_TCP, BASE_PROTOCOL_TCP,
-		BASE_PROTOCOL_UDP, BASE_PROTOCOL_ICMP, BASE_PROTOCOL_GRE };
+		BASE_PROTOCOL_UDP, BASE_PROTOCOL_ICMP, BASE_PROTOCOL_GRE, BASE_PROTOCOL_SCTP };
 	packet->key.protocol = packet->protocol = protocols[bytes[0] % sizeof(protocols)];
 	packet->hash = bytes[0] % 7u * UINT32_C(0x9e3779b1);
 	packet->flags = (uint16_t)(bytes[1] | bytes[2] << 8);
 	packet->tcp_flags = bytes[3];
-	memset(world->headers[at], bytes[4], HEADER);
+	fill_headers(world->headers[at], bytes);
 	packet->data = world->headers[at];
-	packet->cap_len = packet->wire_len = HEADER;
+	packet->l4_offset = L4;
+	packet->payload_len = bytes[5] % 32;
+	packet->cap_len = packet->wire_len = HEADER - bytes[6] % 20;
 	world->now_ns += (uint64_t)bytes[5] << bytes[6] % 56;
 	packet->time_ns = world->now_ns;
 	world->burst.packets[at] = packet;

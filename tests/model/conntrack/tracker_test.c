@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "conntrack/lab.h"
 #include "conntrack/oracle.h"
+#include "tests/model/conntrack/random_headers.h"
 #include "tests/unit/conntrack/tables_under_test.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 #define MS UINT64_C(1000000)
 
 enum { SEEDS = 4 }; /* for each table and strategy */
-enum { PACKETS = 6000, L4 = 40, HEADER = L4 + 24, IDS_MAX = PACKETS + 1, CONNS_MAX = 8192 };
+enum { PACKETS = 6000, HEADER = RANDOM_HEADER_SIZE, IDS_MAX = PACKETS + 1, CONNS_MAX = 8192 };
 
 /* Where the tracker has put the oracle's connection `id`. */
 struct place {
@@ -73,98 +74,6 @@ static void fail_at(const struct world *world, size_t packet, const char *what)
 		(unsigned long long)world->seed, packet, what);
 }
 
-static uint8_t random_tcp_flags(struct world *world)
-{
-	static const uint8_t usual[] = {
-		BASE_TCP_SYN,
-		BASE_TCP_SYN,
-		BASE_TCP_SYN | BASE_TCP_ACK,
-		BASE_TCP_ACK,
-		BASE_TCP_ACK,
-		BASE_TCP_ACK | BASE_TCP_PSH,
-		BASE_TCP_FIN | BASE_TCP_ACK,
-		BASE_TCP_FIN | BASE_TCP_ACK,
-		BASE_TCP_RST,
-		BASE_TCP_RST | BASE_TCP_ACK,
-	};
-	if (chance(world, 5))
-		return (uint8_t)pick(world, 256);
-	return usual[pick(world, BASE_ARRAY_COUNT(usual))];
-}
-
-static void random_key(struct world *world, struct base_flow_key *key, unsigned int flows)
-{
-	static const uint8_t protocols[] = { BASE_PROTOCOL_TCP, BASE_PROTOCOL_TCP,
-		BASE_PROTOCOL_TCP, BASE_PROTOCOL_UDP, BASE_PROTOCOL_UDP, BASE_PROTOCOL_ICMP,
-		BASE_PROTOCOL_SCTP, BASE_PROTOCOL_GRE, BASE_PROTOCOL_ESP };
-	uint64_t flow = pick(world, flows);
-	memset(key, 0, sizeof(*key));
-	key->family = flow % 5 == 0 ? 6 : 4;
-	key->protocol = protocols[flow % BASE_ARRAY_COUNT(protocols)];
-	if (key->protocol == BASE_PROTOCOL_ICMP && key->family == 6)
-		key->protocol = BASE_PROTOCOL_ICMP6;
-	key->address[0][0] = (uint8_t)flow;
-	key->address[1][0] = (uint8_t)(flow >> 8);
-	key->address[1][15] = key->family == 6 ? 9 : 0;
-	key->port[0] = (uint16_t)(flow / 3);
-	key->zone = (uint16_t)(flow % 2);
-}
-
-static void random_tcp(struct world *world, struct base_packet *packet, uint8_t *l4)
-{
-	packet->tcp_flags = random_tcp_flags(world);
-	l4[7] = (uint8_t)pick(world, 3);
-	l4[11] = (uint8_t)pick(world, 4);
-}
-
-static void random_sctp(struct world *world, struct base_packet *packet, uint8_t *l4)
-{
-	static const uint8_t chunks[] = { 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 99 };
-	l4[12] = chunks[pick(world, BASE_ARRAY_COUNT(chunks))];
-	l4[15] = (uint8_t)(chance(world, 95) ? 4 : pick(world, 20));
-	l4[16] = chunks[pick(world, BASE_ARRAY_COUNT(chunks))];
-	l4[19] = 4;
-	/* An INIT has no tag, all others have one. */
-	l4[7] = (l4[12] != 1) != chance(world, 5);
-	packet->payload_len = (uint16_t)(chance(world, 70) ? 4 : pick(world, 12));
-}
-
-static void random_icmp(struct world *world, struct base_packet *packet, uint8_t *l4)
-{
-	static const uint8_t types[] = { 8, 0, 0, 13, 14, 16, 18, 43, 9, 128, 129, 129, 161, 135 };
-	(void)packet;
-	l4[0] = types[pick(world, BASE_ARRAY_COUNT(types))];
-}
-
-/* The IP header holds what is read of it: an ICMP error's destination, mostly the right one. */
-static void random_headers(struct world *world, struct base_packet *packet, uint8_t *header)
-{
-	unsigned int to = (packet->flags & BASE_PACKET_REVERSED) != 0 ? 0 : 1;
-	bool ip6 = packet->key.family == 6;
-	memset(header, 0, HEADER);
-	packet->data = header;
-	packet->cap_len = packet->wire_len = HEADER;
-	packet->l4_offset = L4;
-	packet->protocol = packet->key.protocol;
-	memcpy(header + (ip6 ? 24 : 16), packet->key.address[to], ip6 ? 16 : 4);
-	if (chance(world, 10))
-		header[ip6 ? 24 : 16] ^= 0x80;
-	switch (packet->protocol) {
-	case BASE_PROTOCOL_TCP:
-		random_tcp(world, packet, header + L4);
-		break;
-	case BASE_PROTOCOL_SCTP:
-		random_sctp(world, packet, header + L4);
-		break;
-	case BASE_PROTOCOL_ICMP:
-	case BASE_PROTOCOL_ICMP6:
-		random_icmp(world, packet, header + L4);
-		break;
-	default:
-		break;
-	}
-}
-
 static void random_packet(struct world *world, size_t index, unsigned int flows)
 {
 	struct base_packet *packet = &world->packets[index];
@@ -173,7 +82,7 @@ static void random_packet(struct world *world, size_t index, unsigned int flows)
 	if (index > 0 && chance(world, 30))
 		packet->key = world->packets[index - 1].key; /* runs */
 	else
-		random_key(world, &packet->key, flows);
+		random_key(&world->rng, &packet->key, flows);
 	/* Some keys collide in all 32 bits, others in a few. */
 	struct base_hash_config hash = { .kind = BASE_HASH_CRC32C };
 	packet->hash = base_flow_key_hash(&packet->key, &hash);
@@ -187,7 +96,8 @@ static void random_packet(struct world *world, size_t index, unsigned int flows)
 	packet->flags |= packet->key.family == 6 ? BASE_PACKET_IP6 : BASE_PACKET_IP4;
 	if (chance(world, 45))
 		packet->flags |= BASE_PACKET_REVERSED;
-	random_headers(world, packet, header);
+	random_headers(&world->rng, packet, header,
+		world->config.tcp_windows != CONNTRACK_TCP_WINDOWS_OFF);
 	if (chance(world, 1))
 		packet->flags |= BASE_PACKET_CHECKSUM_BAD;
 	if (chance(world, 3)) {
@@ -275,6 +185,7 @@ static bool world_create(struct world *world, struct variant variant, uint64_t s
 	config->full_policy = (enum conntrack_full_policy)pick(world, 3);
 	config->tcp_pickup = chance(world, 70);
 	config->drop_invalid = chance(world, 30);
+	config->tcp_windows = (enum conntrack_tcp_windows)(chance(world, 40) ? 0 : pick(world, 3));
 	config->user_bytes = 8 + (uint32_t)pick(world, 100);
 	config->salt = base_rng_u64(&world->rng);
 	config->no_prefetch = chance(world, 50);
@@ -456,6 +367,28 @@ static void between_bursts(struct world *world, size_t next)
 	}
 }
 
+/* What both have counted of the packets so far. */
+static void check_counters(struct world *world, size_t packet, const struct conntrack_stats *stats)
+{
+	const struct conntrack_oracle *oracle = &world->oracle;
+	const struct {
+		const char *name;
+		uint64_t tracker, oracle;
+	} counters[] = {
+		{ "hits differ", stats->hits, oracle->hits },
+		{ "misses differ", stats->misses, oracle->misses },
+		{ "invalid packets differ", stats->invalid_packets, oracle->invalid },
+		{ "related packets differ", stats->related_packets, oracle->related },
+		{ "resyncs differ", stats->resyncs, oracle->resyncs },
+		{ "out-of-window packets differ", stats->out_of_window_packets,
+			oracle->out_of_window },
+		{ "untracked packets differ", stats->untracked_packets, oracle->untracked },
+	};
+	for (size_t i = 0; i < BASE_ARRAY_COUNT(counters); i++)
+		if (counters[i].tracker != counters[i].oracle)
+			fail_at(world, packet, counters[i].name);
+}
+
 static void check_books(struct world *world)
 {
 	struct conntrack_stats stats;
@@ -471,11 +404,7 @@ static void check_books(struct world *world)
 		stats.closed != oracle->closed || stats.purged != oracle->purged ||
 		stats.live != oracle->count || stats.evicted != 0 || stats.insert_failures != 0)
 		fail_at(world, PACKETS, "the books differ");
-	if (stats.hits != oracle->hits || stats.misses != oracle->misses ||
-		stats.invalid_packets != oracle->invalid ||
-		stats.related_packets != oracle->related || stats.resyncs != oracle->resyncs ||
-		stats.untracked_packets != oracle->untracked)
-		fail_at(world, PACKETS, "the packet counters differ");
+	check_counters(world, PACKETS, &stats);
 }
 
 static void run_burst(struct world *world, size_t at, uint16_t count)
@@ -504,6 +433,7 @@ static void run_burst(struct world *world, size_t at, uint16_t count)
 		check_packet(world, at + i, &answers[i]);
 		check_index(world, at + i, at + 1, answers[i].id);
 	}
+	check_counters(world, at, &after);
 	for (uint16_t i = 0; i < count; i++)
 		check_user(world, at + i, &answers[i]);
 }

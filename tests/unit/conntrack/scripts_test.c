@@ -41,6 +41,7 @@ static void run_script(const struct conn_script *script, uint32_t number)
 	uint64_t time_ns = 1000 * S;
 	harness_init(&h);
 	h.config.tcp_pickup = !script->no_pickup;
+	h.config.tcp_windows = script->windows;
 	h.parse.verify_checksums = true;
 	harness_start(&h);
 	conn_reader_init(&reader, script, number);

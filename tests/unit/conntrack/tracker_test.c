@@ -439,6 +439,9 @@ static void impossible_configurations_are_refused(void **unused)
 	config.full_policy = (enum conntrack_full_policy)9;
 	assert_int_equal(conntrack_create(&tracker, &config), -EINVAL);
 	config = h.config;
+	config.tcp_windows = (enum conntrack_tcp_windows)3;
+	assert_int_equal(conntrack_create(&tracker, &config), -EINVAL);
+	config = h.config;
 	config.arena = NULL;
 	assert_int_equal(conntrack_create(&tracker, &config), -EINVAL);
 	assert_null(tracker);
