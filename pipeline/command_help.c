@@ -43,6 +43,8 @@ static const struct topic topics[OPTIONS_COMMANDS_COUNT] = {
 		"right." },
 	[OPTIONS_BENCH_LB] = { "bench lb [OPTIONS]",
 		"Compare load-balancer policies while backends come and go, with a judge." },
+	[OPTIONS_INFER_EXPORT] = { "infer export [OPTIONS] -o FILE.npy CAPTURE",
+		"Write the features of a capture's flows, a row each, to train models with." },
 	[OPTIONS_REPORT] = { "report -o FILE.html FILE.json...",
 		"Draw results documents as one HTML page." },
 };

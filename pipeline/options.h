@@ -23,6 +23,7 @@
 
 #include "pipeline/bench_deletion.h"
 #include "pipeline/bench_lb.h"
+#include "pipeline/infer_export.h"
 #include "pipeline/pipeline.h"
 
 enum options_command {
@@ -40,6 +41,7 @@ enum options_command {
 	OPTIONS_TRACE_REGROUP,
 	OPTIONS_BENCH_LB,
 	OPTIONS_BENCH_DELETION,
+	OPTIONS_INFER_EXPORT,
 	OPTIONS_REPORT,
 	OPTIONS_COMMANDS_COUNT
 };
@@ -134,9 +136,10 @@ struct options {
 
 	struct bench_lb_options bench_lb;
 	struct bench_deletion_options bench_deletion;
+	struct infer_export_options infer_export;
 	struct options_transform transform;
 
-	const char *output; /* report, trace merge */
+	const char *output; /* report, trace merge, infer export */
 	const char *json;   /* path, "-" for standard output, NULL: none */
 	bool quiet;
 

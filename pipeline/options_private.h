@@ -17,6 +17,8 @@ const struct options_row *options_trace_rows(size_t *count);
 const struct options_row *options_transform_rows(size_t *count);
 /* options_table_bench.c */
 const struct options_row *options_bench_rows(size_t *count);
+/* options_table_infer.c */
+const struct options_row *options_infer_rows(size_t *count);
 /* options_deletion.c */
 const struct options_row *options_deletion_rows(size_t *count);
 

@@ -216,7 +216,7 @@ static const struct options_row common_rows[] = {
 		.offset = OPTIONS_FIELD(json) },
 	{ "quiet", NULL, "print no table and no progress", OPTIONS_KIND_SWITCH, .letter = 'q',
 		.commands = RUNS | BENCHES | OPTIONS_OF(OPTIONS_TRACE_INFO) |
-			    OPTIONS_OF(OPTIONS_TRACE_ANONYMIZE),
+			    OPTIONS_OF(OPTIONS_TRACE_ANONYMIZE) | OPTIONS_OF(OPTIONS_INFER_EXPORT),
 		.offset = OPTIONS_FIELD(quiet) },
 	{ "help", NULL, "show this help", OPTIONS_KIND_SWITCH, .letter = 'h', .commands = EVERY,
 		.offset = OPTIONS_FIELD(help) },
@@ -224,12 +224,13 @@ static const struct options_row common_rows[] = {
 
 const struct options_row *options_row_at(size_t index)
 {
-	size_t trace_count, transform_count, bench_count, gen_count, deletion_count;
+	size_t trace_count, transform_count, bench_count, gen_count, deletion_count, infer_count;
 	const struct options_row *gen_rows = options_gen_rows(&gen_count);
 	const struct options_row *trace_rows = options_trace_rows(&trace_count);
 	const struct options_row *transform_rows = options_transform_rows(&transform_count);
 	const struct options_row *bench_rows = options_bench_rows(&bench_count);
 	const struct options_row *deletion_rows = options_deletion_rows(&deletion_count);
+	const struct options_row *infer_rows = options_infer_rows(&infer_count);
 	const struct {
 		const struct options_row *rows;
 		size_t count;
@@ -240,6 +241,7 @@ const struct options_row *options_row_at(size_t index)
 		{ transform_rows, transform_count },
 		{ bench_rows, bench_count },
 		{ deletion_rows, deletion_count },
+		{ infer_rows, infer_count },
 		{ common_rows, BASE_ARRAY_COUNT(common_rows) },
 	};
 	for (size_t i = 0; i < BASE_ARRAY_COUNT(parts); i++) {

@@ -59,7 +59,7 @@ def help_options(command):
 
 def commands():
     """What the overview lists, without help and version."""
-    names = re.findall(r"^  sheaf ((?:(?:trace|bench) )?[a-z]+)", sheaf("help").stdout, re.M)
+    names = re.findall(r"^  sheaf ((?:(?:trace|bench|infer) )?[a-z]+)", sheaf("help").stdout, re.M)
     return [name for name in names if name not in ("help", "version")]
 
 
@@ -71,7 +71,7 @@ class Manual(unittest.TestCase):
 
     def test_the_synopsis_lists_the_commands(self):
         lines = "\n".join(self.sections["SYNOPSIS"])
-        listed = re.findall(r"^\.B sheaf ((?:(?:trace|bench) )?[a-z]+)", lines, re.M)
+        listed = re.findall(r"^\.B sheaf ((?:(?:trace|bench|infer) )?[a-z]+)", lines, re.M)
         self.assertEqual(sorted(listed), sorted([*self.commands, "help", "version"]))
 
     def test_a_refusal_lists_the_commands(self):
@@ -96,7 +96,7 @@ class Manual(unittest.TestCase):
     def test_options_are_explained_alike(self):
         """The manual's first line is the help's; more may follow."""
         for command in self.commands:
-            if not command.startswith("trace "):
+            if not command.startswith(("trace ", "infer export")):
                 continue
             manual = manual_options(self.sections[command.upper()])
             for option, text in help_options(command).items():
