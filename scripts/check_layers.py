@@ -24,7 +24,8 @@ ABOVE = {
     "pipeline": {"base", "traces", "reframer", "conntrack", "chain", "gpu_offload"},
 }
 # Public beside a folder's own header.
-ALSO_PUBLIC = ("conntrack/lab.h", "conntrack/foreign.h", "conntrack/judge.h", "conntrack/oracle.h")
+ALSO_PUBLIC = ("conntrack/lab.h", "conntrack/foreign.h", "conntrack/judge.h", "conntrack/oracle.h",
+               "conntrack/shared.h", "conntrack/shared_judge.h")
 UNBOUND = ("bench", "tests")  # may include anything
 
 # Headers from outside libc: pattern -> where it may stand (a folder, an inner one with a slash at

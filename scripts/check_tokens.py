@@ -33,7 +33,9 @@ CONTROL_FILES = re.compile(
     r"pipeline/(options\w*|config\w*|results\w*|main|command\w*|compare\w*|report\w*|eal|run|units|"
     r"collect|key_set|planner|reader|input|stream_choice|schedule|worker_threads|filter|progress|sheaf|port|synth\w*|trace_\w*|table\w*|bench_\w*|infer_export|lb_schedule)\.[ch]$"
     r"|gpu_offload/(onnx\w*|model)\.[ch]$"
-    r"|chain/(text|rules\w*|routes\w*)\.[ch]$|base/arena\w*\.[ch]$|conntrack/(oracle|judge)\.[ch]$")
+    r"|chain/(text|rules\w*|routes\w*)\.[ch]$|base/arena\w*\.[ch]$|conntrack/(oracle|judge|shared_judge)\.[ch]$"
+    # The models that share by locks, which exist to be compared with.
+    r"|conntrack/shared/locked\.c$")
 # Functions that run at start, at the end, or for a person.
 CONTROL_FUNCTION = re.compile(
     r"_(create|destroy|setup|allocate|populate|fill|finish|start|stop|init|open|close|build|load|print|describe|join|"

@@ -7,7 +7,7 @@ packages_build=(gcc pkg-config meson ninja-build git libdpdk-dev libpcap-dev zli
 	libck-dev liburcu-dev)
 packages_report=(python3 python3-matplotlib python3-jinja2)
 packages_test=(libcmocka-dev clang clang-format llvm libclang-rt-14-dev valgrind iproute2
-	tcpdump tshark nftables conntrack python3-onnx python3-sklearn)
+	tcpdump tshark nftables conntrack spin python3-onnx python3-sklearn)
 
 # Those of the arguments that are not installed, one a line.
 packages_missing()
