@@ -8,6 +8,7 @@
 
 static const struct gpu_offload_backend_ops *const backends[] = {
 	&backend_cpu_ref,
+	&backend_cpu,
 };
 
 enum { BACKENDS_COUNT = sizeof(backends) / sizeof(backends[0]) };

@@ -10,6 +10,15 @@ struct gpu_offload_backend {
 };
 
 extern const struct gpu_offload_backend_ops backend_cpu_ref;
+extern const struct gpu_offload_backend_ops backend_cpu;
+
+struct cpu_kernels;
+/* Kernels of the back end cpu, the best first, whether this machine has them or not; NULL: none. */
+const struct cpu_kernels *cpu_kernels_nth(size_t index);
+/* The back end cpu with kernels that the caller found usable. */
+int backend_cpu_create_with(struct gpu_offload_backend **out,
+	const struct gpu_offload_backend_config *config, const struct cpu_kernels *kernels,
+	char text[], size_t size);
 
 /*
  * Batches that are done and wait for poll, in order; for back ends that compute within submit.
