@@ -18,3 +18,10 @@ double bench_clock_tsc_hz(void)
 			 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
 	return (double)cycles / seconds;
 }
+
+uint64_t bench_clock_thread_ns(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}

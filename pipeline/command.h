@@ -33,6 +33,7 @@ enum pipeline_exit command_trace_shuffle(struct command *command, struct options
 enum pipeline_exit command_trace_regroup(struct command *command, struct options *options);
 enum pipeline_exit command_bench_lb(struct command *command, struct options *options);
 enum pipeline_exit command_bench_deletion(struct command *command, struct options *options);
+enum pipeline_exit command_bench_sharing(struct command *command, struct options *options);
 enum pipeline_exit command_infer_export(struct command *command, struct options *options);
 /* Becomes the report script; returns only when that fails. */
 enum pipeline_exit command_report(struct command *command, struct options *options);

@@ -64,6 +64,7 @@ static command_fn *const commands[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_TRACE_REGROUP] = command_trace_regroup,
 	[OPTIONS_BENCH_LB] = command_bench_lb,
 	[OPTIONS_BENCH_DELETION] = command_bench_deletion,
+	[OPTIONS_BENCH_SHARING] = command_bench_sharing,
 	[OPTIONS_INFER_EXPORT] = command_infer_export,
 	[OPTIONS_REPORT] = command_report,
 };

@@ -50,6 +50,7 @@ static const char *const command_names[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_TRACE_REGROUP] = "trace regroup",
 	[OPTIONS_BENCH_LB] = "bench lb",
 	[OPTIONS_BENCH_DELETION] = "bench deletion",
+	[OPTIONS_BENCH_SHARING] = "bench sharing",
 	[OPTIONS_INFER_EXPORT] = "infer export",
 	[OPTIONS_REPORT] = "report",
 };
@@ -101,6 +102,7 @@ int options_create(struct options **out, enum options_command command)
 	};
 	bench_lb_options_defaults(&options->bench_lb);
 	bench_deletion_options_defaults(&options->bench_deletion);
+	bench_sharing_options_defaults(&options->bench_sharing);
 	infer_export_options_defaults(&options->infer_export);
 	traces_relink_options_defaults(&options->convert.relink, BASE_LINK_ETHERNET);
 	options->gen = (struct options_gen){

@@ -23,6 +23,7 @@
 
 #include "pipeline/bench_deletion.h"
 #include "pipeline/bench_lb.h"
+#include "pipeline/bench_sharing.h"
 #include "pipeline/infer_export.h"
 #include "pipeline/pipeline.h"
 
@@ -41,6 +42,7 @@ enum options_command {
 	OPTIONS_TRACE_REGROUP,
 	OPTIONS_BENCH_LB,
 	OPTIONS_BENCH_DELETION,
+	OPTIONS_BENCH_SHARING,
 	OPTIONS_INFER_EXPORT,
 	OPTIONS_REPORT,
 	OPTIONS_COMMANDS_COUNT
@@ -136,6 +138,7 @@ struct options {
 
 	struct bench_lb_options bench_lb;
 	struct bench_deletion_options bench_deletion;
+	struct bench_sharing_options bench_sharing;
 	struct infer_export_options infer_export;
 	struct options_transform transform;
 

@@ -21,6 +21,8 @@ const struct options_row *options_bench_rows(size_t *count);
 const struct options_row *options_infer_rows(size_t *count);
 /* options_deletion.c */
 const struct options_row *options_deletion_rows(size_t *count);
+/* options_sharing.c */
+const struct options_row *options_sharing_rows(size_t *count);
 
 /* Zeroed, freed with the options; NULL when out of memory. */
 void *options_keep(struct options *options, size_t size);

@@ -3,8 +3,10 @@
  * stand in options_table_trace.c. */
 #include "pipeline/options_private.h"
 
-#define RUNS        (OPTIONS_OF(OPTIONS_REPLAY) | OPTIONS_OF(OPTIONS_COMPARE))
-#define BENCHES     (OPTIONS_OF(OPTIONS_BENCH_LB) | OPTIONS_OF(OPTIONS_BENCH_DELETION))
+#define RUNS (OPTIONS_OF(OPTIONS_REPLAY) | OPTIONS_OF(OPTIONS_COMPARE))
+#define BENCHES                                                                                    \
+	(OPTIONS_OF(OPTIONS_BENCH_LB) | OPTIONS_OF(OPTIONS_BENCH_DELETION) |                       \
+		OPTIONS_OF(OPTIONS_BENCH_SHARING))
 #define EVERY       ((1u << OPTIONS_COMMANDS_COUNT) - 1)
 #define REFRAMER(f) offsetof(struct reframer_config, f)
 #define TIMEOUT(s)  ((s) * sizeof(uint64_t))
@@ -225,11 +227,13 @@ static const struct options_row common_rows[] = {
 const struct options_row *options_row_at(size_t index)
 {
 	size_t trace_count, transform_count, bench_count, gen_count, deletion_count, infer_count;
+	size_t sharing_count;
 	const struct options_row *gen_rows = options_gen_rows(&gen_count);
 	const struct options_row *trace_rows = options_trace_rows(&trace_count);
 	const struct options_row *transform_rows = options_transform_rows(&transform_count);
 	const struct options_row *bench_rows = options_bench_rows(&bench_count);
 	const struct options_row *deletion_rows = options_deletion_rows(&deletion_count);
+	const struct options_row *sharing_rows = options_sharing_rows(&sharing_count);
 	const struct options_row *infer_rows = options_infer_rows(&infer_count);
 	const struct {
 		const struct options_row *rows;
@@ -241,6 +245,7 @@ const struct options_row *options_row_at(size_t index)
 		{ transform_rows, transform_count },
 		{ bench_rows, bench_count },
 		{ deletion_rows, deletion_count },
+		{ sharing_rows, sharing_count },
 		{ infer_rows, infer_count },
 		{ common_rows, BASE_ARRAY_COUNT(common_rows) },
 	};

@@ -24,8 +24,7 @@ struct thread_argument {
 	atomic_bool finished; /* worker -> main, release/acquire pair in wait_for_workers */
 };
 
-/* Pin the calling thread to the index-th CPU that the process may use. */
-static void pin(unsigned int index)
+void worker_threads_pin(unsigned int index)
 {
 	cpu_set_t allowed, one;
 	if (sched_getaffinity(getpid(), sizeof(allowed), &allowed) != 0)
@@ -47,7 +46,7 @@ static void *worker_thread(void *context)
 	struct pass *pass = argument->pass;
 	struct worker *worker = argument->worker;
 	struct worker_shared *shared = worker->shared;
-	pin(worker->index);
+	worker_threads_pin(worker->index);
 	pthread_mutex_lock(&pass->gate);
 	bool abandoned = pass->abandoned;
 	if (abandoned) {

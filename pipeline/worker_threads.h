@@ -12,3 +12,6 @@
  * message (PIPELINE_MESSAGE_SIZE) when one could not be started: then none has run. */
 int worker_threads_run(struct worker *workers, uint32_t count, void (*tick)(void *context),
 	void *tick_context, char *message);
+
+/* Pin the calling thread to the index-th CPU that the process may use, in turn. */
+void worker_threads_pin(unsigned int index);
