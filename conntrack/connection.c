@@ -42,17 +42,39 @@ static void queue_unlink(struct conntrack *tracker, enum conntrack_queue_kind ki
 		tracker->links[links.newer].older = links.older;
 }
 
+/* The oldest connections are the coldest: what the next eviction looks at, and what removing the
+ * last one looked at needs, is asked for one eviction ahead. */
+static void prefetch_victims(const struct conntrack *tracker, uint32_t looked_at, uint32_t next)
+{
+	if (looked_at != BASE_CONN_NONE && tracker->lab == NULL) {
+		BASE_PREFETCH_W(conntrack_table_bucket(&tracker->table,
+			conntrack_table_mix(&tracker->table, tracker->hashes[looked_at])));
+		conntrack_expiry_prefetch(&tracker->expiry, looked_at);
+	}
+	if (next == BASE_CONN_NONE)
+		return;
+	BASE_PREFETCH_W(&tracker->entries[next]);
+	BASE_PREFETCH_W(&tracker->links[next]);
+	BASE_PREFETCH(&tracker->hashes[next]);
+	if (tracker->lab == NULL)
+		BASE_PREFETCH_W(&tracker->expiry.position[next]);
+	for (uint32_t at = 0; at < tracker->user_stride; at += BASE_CACHE_LINE)
+		BASE_PREFETCH_W((uint8_t *)conntrack_user_at(tracker, next) + at);
+}
+
 /* The entry that was seen least recently among the first `looks` of a queue. */
 static uint32_t queue_oldest(const struct conntrack *tracker, enum conntrack_queue_kind kind,
 	unsigned int looks, uint32_t best)
 {
-	uint32_t conn = tracker->queues[kind].oldest;
+	uint32_t conn = tracker->queues[kind].oldest, last = BASE_CONN_NONE;
 	for (; looks > 0 && conn != BASE_CONN_NONE; looks--) {
 		if (best == BASE_CONN_NONE ||
 			tracker->entries[conn].last_seen_ns < tracker->entries[best].last_seen_ns)
 			best = conn;
+		last = conn;
 		conn = tracker->links[conn].newer;
 	}
+	prefetch_victims(tracker, last, conn);
 	return best;
 }
 

@@ -10,10 +10,11 @@ enum {
 	SLOTS_ALL = CONNTRACK_EXPIRY_LEVELS * CONNTRACK_EXPIRY_SLOTS,
 	SLOT_MASK = CONNTRACK_EXPIRY_SLOTS - 1,
 	CHUNK_INDICES = CONNTRACK_EXPIRY_CHUNK_INDICES,
-	PLACE_BITS = 4,
+	PLACE_BITS = 4, /* CONNTRACK_EXPIRY_PLACES */
 	PLACE_MASK = (1 << PLACE_BITS) - 1,
 };
 static_assert(CHUNK_INDICES <= PLACE_MASK, "a place fits its bits");
+static_assert(CONNTRACK_EXPIRY_PLACES == 1 << PLACE_BITS, "as the header has it");
 
 int conntrack_expiry_init(struct conntrack_expiry *expiry, uint32_t entries_max, uint64_t tick_ns,
 	struct base_arena *arena)

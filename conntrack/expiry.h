@@ -36,6 +36,7 @@ enum {
 	CONNTRACK_EXPIRY_SLOT_BITS = 6,
 	CONNTRACK_EXPIRY_SLOTS = 1 << CONNTRACK_EXPIRY_SLOT_BITS,
 	CONNTRACK_EXPIRY_CHUNK_INDICES = 14,
+	CONNTRACK_EXPIRY_PLACES = 16, /* numbers for a chunk's places in position[] */
 };
 
 #define CONNTRACK_EXPIRY_NEVER UINT64_MAX
@@ -84,6 +85,14 @@ void conntrack_expiry_shorten(struct conntrack_expiry *expiry, uint32_t index, u
 
 /* Nothing when it is not armed. */
 void conntrack_expiry_disarm(struct conntrack_expiry *expiry, uint32_t index);
+
+/* It is about to be disarmed. */
+static inline void conntrack_expiry_prefetch(const struct conntrack_expiry *expiry, uint32_t index)
+{
+	uint32_t position = expiry->position[index];
+	if (position != UINT32_MAX)
+		BASE_PREFETCH_W(&expiry->chunks[position / CONNTRACK_EXPIRY_PLACES]);
+}
 
 /* Take up to `max` entries whose slots begin at or before horizon_ns out of the wheel; the caller
  * removes those that are due by horizon_ns and arms the others again. 0: nothing left to do. */

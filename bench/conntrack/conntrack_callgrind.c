@@ -5,6 +5,8 @@
  *	conntrack_callgrind hit RUN_LENGTH    packets of known TCP connections
  *	conntrack_callgrind churn             every packet opens a connection, one expires for each
  *	conntrack_callgrind windows HOW       data of both sides in turn; HOW: off, liberal, strict
+ *	conntrack_callgrind flood POLICY      every other packet is a stranger's SYN, and half-open
+ *	                                      ones have all their share; drop, pass, evict
  *
  * The connections of "hit" and "windows" are opened by the first bursts, which the counts include;
  * they are few.
@@ -63,44 +65,105 @@ static void fill_segment(struct base_packet *packet, uint32_t number)
 	header[14] = 0x40;
 }
 
-static bool read_windows(const char *text, enum conntrack_tcp_windows *windows)
+enum mode { MODE_HIT, MODE_CHURN, MODE_WINDOWS, MODE_FLOOD };
+
+struct plan {
+	enum mode mode;
+	uint32_t run_length;
+	struct conntrack_config config;
+};
+
+static int index_of(const char *text, const char *const *names, size_t count)
 {
-	static const char *const names[] = { "off", "liberal", "strict" };
-	for (unsigned int i = 0; i < BASE_ARRAY_COUNT(names); i++) {
-		if (strcmp(text, names[i]) == 0) {
-			*windows = (enum conntrack_tcp_windows)i;
-			return true;
-		}
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(text, names[i]) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* False: the arguments mean nothing. */
+static bool read_plan(struct plan *plan, int argc, char **argv)
+{
+	static const char *const modes[] = { "hit", "churn", "windows", "flood" };
+	static const char *const windows[] = { "off", "liberal", "strict" };
+	static const char *const policies[] = { "drop", "pass", "evict" };
+	const char *word = argc > 2 ? argv[2] : "";
+	int mode = argc > 1 ? index_of(argv[1], modes, BASE_ARRAY_COUNT(modes)) : -1, which = 0;
+	struct conntrack_config *config = &plan->config;
+	conntrack_config_defaults(config);
+	config->tick_ns = 100000;
+	plan->mode = (enum mode)mode;
+	plan->run_length = 1;
+	switch (mode) {
+	case MODE_HIT:
+		plan->run_length = (uint32_t)strtoul(word, NULL, 10);
+		return plan->run_length != 0;
+	case MODE_CHURN:
+		config->timeout_ns[CONNTRACK_STATE_UDP_UNREPLIED] = LIVE * GAP_NS;
+		return true;
+	case MODE_WINDOWS:
+		which = index_of(word, windows, BASE_ARRAY_COUNT(windows));
+		config->tcp_windows = (enum conntrack_tcp_windows)which;
+		return which >= 0;
+	case MODE_FLOOD:
+		which = index_of(word, policies, BASE_ARRAY_COUNT(policies));
+		config->full_policy = (enum conntrack_full_policy)which;
+		config->half_open_max = LIVE;
+		return which >= 0;
+	default:
+		return false;
 	}
-	return false;
+}
+
+static void fill_as_planned(const struct plan *plan, struct base_packet *packet, uint32_t number)
+{
+	switch (plan->mode) {
+	case MODE_HIT:
+		fill(packet, number, number / plan->run_length % FLOWS, BASE_PROTOCOL_TCP);
+		break;
+	case MODE_CHURN:
+		fill(packet, number, number, BASE_PROTOCOL_UDP);
+		break;
+	case MODE_WINDOWS:
+		fill_segment(packet, number);
+		break;
+	case MODE_FLOOD: /* known connections' packets first, then as many SYNs of strangers */
+		if (number >= FLOWS && number % 2 != 0) {
+			fill(packet, number, FLOWS + number, BASE_PROTOCOL_TCP);
+			packet->tcp_flags = BASE_TCP_SYN;
+		} else {
+			fill(packet, number, (number < FLOWS ? number : number / 2) % FLOWS,
+				BASE_PROTOCOL_TCP);
+		}
+		break;
+	}
+}
+
+/* The tracker has seen what was meant. */
+static bool is_right(const struct plan *plan, const struct conntrack_stats *stats, uint32_t number)
+{
+	uint64_t strangers = (number - FLOWS) / 2;
+	if (stats->out_of_window_packets != 0 || stats->invalid_packets != 0)
+		return false;
+	if (plan->mode != MODE_FLOOD)
+		return stats->insert_failures == 0 &&
+		       stats->inserted == (plan->mode == MODE_CHURN ? number : FLOWS);
+	return stats->insert_failures + stats->inserted == FLOWS + strangers &&
+	       stats->insert_failures + stats->evicted == strangers - LIVE;
 }
 
 int main(int argc, char **argv)
 {
-	bool churn = argc > 1 && strcmp(argv[1], "churn") == 0;
-	bool windows = argc > 2 && strcmp(argv[1], "windows") == 0;
-	uint32_t run_length = argc > 2 && !windows ? (uint32_t)strtoul(argv[2], NULL, 10) : 1,
-		 number = 0;
-	struct conntrack_config config;
+	struct plan plan = { 0 };
 	struct conntrack *tracker;
-	conntrack_config_defaults(&config);
-	config.tick_ns = 100000;
-	if (churn)
-		config.timeout_ns[CONNTRACK_STATE_UDP_UNREPLIED] = LIVE * GAP_NS;
-	if (windows && !read_windows(argv[2], &config.tcp_windows))
-		return 1;
-	if (run_length == 0 || base_arena_create(&config.arena, false) != 0 ||
-		conntrack_create(&tracker, &config) != 0)
+	uint32_t number = 0;
+	if (!read_plan(&plan, argc, argv) || base_arena_create(&plan.config.arena, false) != 0 ||
+		conntrack_create(&tracker, &plan.config) != 0)
 		return 1;
 	for (unsigned int i = 0; i < BURSTS; i++) {
 		struct base_burst burst = { .count = BURST };
 		for (unsigned int j = 0; j < BURST; j++, number++) {
-			if (windows)
-				fill_segment(&packets[j], number);
-			else
-				fill(&packets[j], number,
-					churn ? number : number / run_length % FLOWS,
-					churn ? BASE_PROTOCOL_UDP : BASE_PROTOCOL_TCP);
+			fill_as_planned(&plan, &packets[j], number);
 			burst.packets[j] = &packets[j];
 		}
 		base_burst_mark_runs(&burst, false);
@@ -109,10 +172,8 @@ int main(int argc, char **argv)
 	}
 	struct conntrack_stats stats;
 	conntrack_stats(tracker, &stats);
-	bool right = stats.insert_failures == 0 && stats.out_of_window_packets == 0 &&
-		     stats.invalid_packets == 0 && stats.inserted == (churn ? number : FLOWS);
 	printf("operations: %u\n", number);
 	conntrack_destroy(tracker);
-	base_arena_destroy(config.arena);
-	return right ? 0 : 1;
+	base_arena_destroy(plan.config.arena);
+	return is_right(&plan, &stats, number) ? 0 : 1;
 }
