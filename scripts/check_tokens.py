@@ -73,7 +73,7 @@ MUTABLE_STATIC = re.compile(
 MACHINE = re.compile(r"(?<![\w.])/(?:" + "|".join(("wo" + "rk", "ro" + "ot", "ho" + "me")) + r")/\w")
 UNFINISHED = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")) + r")\b")
 LINK = re.compile(r"\]\(([^)#\s]+)")
-BINARY = (".pcap", ".pcapng", ".gz", ".zst", ".png", ".bin")
+BINARY = (".pcap", ".pcapng", ".gz", ".zst", ".png", ".bin", ".onnx", ".npy")
 
 
 def without_comments(text):
