@@ -130,12 +130,17 @@ static void need_program(const char *name, const char *package)
 		skip("needs %s (Debian package %s)", name, package);
 }
 
+static bool has_conntrack(void)
+{
+	return access("/proc/sys/net/netfilter/nf_conntrack_max", F_OK) == 0;
+}
+
 static void load_rules(void)
 {
 	FILE *nft = popen("nft -f - >/dev/null 2>&1", "w");
 	if (nft == NULL || fputs(rules, nft) < 0 || pclose(nft) != 0)
-		skip("nft cannot load a rule with 'ct state' here: no nf_conntrack or no "
-		     "nf_tables");
+		skip("%s", has_conntrack() ? "this kernel's nf_tables knows no 'ct state'"
+					   : "this kernel has no nf_conntrack");
 }
 
 /* Linux's defaults, whatever the distribution has made of them; and accounting. */
@@ -169,7 +174,7 @@ static void set_up(struct world *world)
 	need_program("conntrack", "conntrack");
 	if (unshare(CLONE_NEWNET) != 0)
 		skip("no network namespaces here: %s", strerror(errno));
-	if (access("/proc/sys/net/netfilter/nf_conntrack_max", F_OK) != 0)
+	if (!has_conntrack())
 		(void)!system("modprobe nf_conntrack >/dev/null 2>&1");
 	world->device[0] = device_open("client");
 	world->device[1] = device_open("server");
@@ -186,7 +191,7 @@ static void set_up(struct world *world)
 	if (!set("ipv4/ip_forward", "1") || !set("ipv6/conf/all/forwarding", "1"))
 		skip("forwarding cannot be turned on");
 	load_rules();
-	if (access("/proc/sys/net/netfilter/nf_conntrack_max", F_OK) != 0)
+	if (!has_conntrack())
 		skip("this kernel has no nf_conntrack");
 	set_options();
 

@@ -141,6 +141,52 @@ static const struct conn_script scripts[] = {
 			"> sctp init tag 7 : - invalid\n"
 			"> sctp abort : - invalid\n"
 			"< sctp init_ack : - invalid\n" },
+	{ .item = "fragment",
+		.name = "UDP over IPv6 in two fragments",
+		.family = 6,
+		.text = "> udp frag : UU new 30s\n"
+			"< udp frag : UR 30s\n" },
+	{ .item = "fragment",
+		.name = "ICMP echo in two fragments",
+		.text = "> echo frag : IC new 30s\n"
+			"< reply frag : IC+ 30s | IC 30s\n",
+		.differs = "an answered one is assured" },
+	{ .item = "icmp-error",
+		.name = "error about an answered UDP question",
+		.text = "> udp : UU new 30s\n"
+			"< udp : UR 30s\n"
+			"> unreach 28 : UR related 30s\n"
+			"< udp : UR 30s\n" },
+	{ .item = "icmp-error",
+		.name = "error about an echo request",
+		.text = "> echo : IC new 30s\n"
+			"< unreach-from 28 : IC related 30s\n" },
+	{ .item = "icmp-error",
+		.name = "error about SCTP",
+		.text = "> sctp init : sCL new 10s\n"
+			"< unreach-from 28 : sCL related 10s\n" },
+	{ .item = "gre",
+		.name = "GRE over IPv6",
+		.family = 6,
+		.text = "> gre : GU new 30s\n"
+			"< gre : GR+ 180s | GR 30s\n",
+		.differs = "the answer itself assures; in Linux the packet after it" },
+	{ .item = "generic",
+		.name = "ESP over IPv6",
+		.family = 6,
+		.text = "> esp : GE new 600s\n"
+			"< esp : GE+ 600s | GE 600s\n",
+		.differs = "an answered one is assured: the full-table policy then spares it" },
+	{ .item = "sctp",
+		.name = "SCTP over IPv6, opening repeated",
+		.family = 6,
+		.text = "> sctp init : sCL new 10s\n"
+			"> sctp init : sCL 10s\n"
+			"< sctp init_ack : sCW 3s\n"
+			"< sctp init_ack : sCW 3s\n"
+			"> sctp cookie_echo : sCE 3s\n"
+			"> sctp cookie_echo : sCE 3s\n"
+			"< sctp cookie_ack : sES+ 210s\n" },
 };
 
 const struct conn_script_list conn_scripts_other = { scripts, sizeof(scripts) / sizeof(*scripts) };

@@ -306,6 +306,94 @@ static const struct conn_script scripts[] = {
 			"< SA 5000 1001 : SR 60s\n"
 			"< A 5001 1001 : ES+ 432000s\n"
 			"> A 1001 5001 : ES+ 432000s\n" },
+	/* ---- whole lives, with windows ---- */
+	{ .item = "tcp-window",
+		.name = "TCP over IPv6, closed by both",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.family = 6,
+		.text = OPEN "> AP 1001 5001 +100 : ES+ 300s\n"
+			     "< A 5001 1101 : ES+ 432000s\n"
+			     "< FA 5001 1101 : FW+ 120s\n"
+			     "> A 1101 5002 : CW+ 60s\n"
+			     "> FA 1101 5002 : LA+ 30s\n"
+			     "< A 5002 1102 : TW+ 120s\n" },
+	{ .item = "tcp-window",
+		.name = "data in the SYN (Fast Open)",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = "> S 1000 +100 : SS new 120s\n"
+			"< SA 5000 1101 : SR 60s\n"
+			"> A 1101 5001 : ES+ 432000s\n" },
+	{ .item = "tcp-window",
+		.name = "data in the SYN that the server does not take",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = "> S 1000 +100 : SS new 120s\n"
+			"< SA 5000 1001 : SR 60s\n"
+			"> A 1001 5001 +100 : ES+ 432000s\n"
+			"< A 5001 1101 : ES+ 432000s\n" },
+	{ .item = "tcp-half-close",
+		.name = "half-closed: data goes on, with windows",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = OPEN "> FA 1001 5001 : FW+ 120s\n"
+			     "< A 5001 1002 : CW+ 60s\n"
+			     "< AP 5001 1002 +100 : CW+ 60s\n"
+			     "> A 1002 5101 : CW+ 60s\n"
+			     "< A 999999 1002 +100 : CW+ invalid\n"
+			     "< FA 5101 1002 : LA+ 30s\n"
+			     "> A 1002 5102 : TW+ 120s\n" },
+	{ .item = "tcp-reopen",
+		.name = "SYN in TIME_WAIT, with windows",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = OPEN "> FA 1001 5001 : FW+\n"
+			     "< FA 5001 1002 : LA+\n"
+			     "> A 1002 5002 : TW+\n"
+			     "> S 900000 win 1000 : SS new 120s\n"
+			     "< SA 70000 900001 win 1000 : SR 60s\n"
+			     "> A 900001 70001 win 1000 : ES+ 432000s\n"
+			     "< A 5002 1002 : ES+ 432000s\n" },
+	{ .item = "tcp-reorder",
+		.name = "segments in another order",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = OPEN "> A 1201 5001 +100 : ES+ 300s\n"
+			     "> A 1001 5001 +100 : ES+ 300s\n"
+			     "> A 1101 5001 +100 : ES+ 300s\n"
+			     "< A 5001 1301 : ES+ 432000s\n"
+			     "< A 5001 1101 : ES+ 432000s\n" },
+	{ .item = "tcp-window",
+		.name = "a window that shrinks",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = "> S 1000 win 1000 : SS new\n"
+			"< SA 5000 1001 win 1000 : SR\n"
+			"> A 1001 5001 win 1000 : ES+\n"
+			"< A 5001 1001 win 100 : ES+\n"
+			"> A 1001 5001 +500 win 1000 : ES+ 300s\n"
+			"< A 5001 1501 win 100 : ES+ 432000s\n" },
+	{ .item = "tcp-rst",
+		.name = "RST with data, where it is expected",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = OPEN "< A 5001 1001 : ES+\n"
+			     "> RA 1001 5001 +20 : CL+ 10s\n" },
+	{ .item = "tcp-rst",
+		.name = "RST in TIME_WAIT",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = OPEN "> FA 1001 5001 : FW+\n"
+			     "< FA 5001 1002 : LA+\n"
+			     "> A 1002 5002 : TW+ 120s\n"
+			     "< R 5002 : CL+ 10s\n" },
+	{ .item = "tcp-rst",
+		.name = "RST of a handshake that is not over",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = "> S 1000 : SS new 120s\n"
+			"< SA 5000 1001 : SR 60s\n"
+			"> R 1001 : CL 10s\n" },
+	{ .item = "tcp-midstream",
+		.name = "picked up, then reset",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = "> A 1001 5001 +10 : ES new 300s\n"
+			"< A 5001 1011 : ES+ 432000s | ES 300s\n"
+			"> A 1011 5001 : ES+ 432000s\n"
+			"> R 1 : ES+ invalid\n"
+			"> R 1011 : CL+ 10s\n",
+		.differs = "the answer itself assures, in Linux the packet after it" },
 };
 
 const struct conn_script_list conn_scripts_window = { scripts, sizeof(scripts) / sizeof(*scripts) };
