@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SNAPLEN = 262144, REASON_SIZE = 200 };
+enum {
+	SNAPLEN = 262144,
+	REASON_SIZE = 200,
+	OPTIMIZED_MAX = 512, /* bytes of text: libpcap's optimizer takes minutes for long ones */
+};
 
 struct traces_filter {
 	bool usable[BASE_LINKS_COUNT]; /* not every expression fits every link type */
@@ -23,10 +27,11 @@ static int dlt_of(enum base_link link)
 
 static int compile(struct traces_filter *filter, enum base_link link, const char *expression)
 {
+	bool optimize = strlen(expression) <= OPTIMIZED_MAX;
 	pcap_t *dead = pcap_open_dead(dlt_of(link), SNAPLEN);
 	if (dead == NULL)
 		return -ENOMEM;
-	filter->usable[link] = pcap_compile(dead, &filter->programs[link], expression, 1,
+	filter->usable[link] = pcap_compile(dead, &filter->programs[link], expression, optimize,
 				       PCAP_NETMASK_UNKNOWN) == 0;
 	if (!filter->usable[link])
 		snprintf(filter->reasons[link], REASON_SIZE, "%s", pcap_geterr(dead));
@@ -38,6 +43,11 @@ int traces_filter_create(struct traces_filter **out, const char *expression, cha
 {
 	bool any = false;
 	int error = 0;
+	if (strlen(expression) > TRACES_FILTER_TEXT_MAX) {
+		snprintf(message, TRACES_MESSAGE_SIZE, "it has %zu bytes, the limit is %d",
+			strlen(expression), TRACES_FILTER_TEXT_MAX);
+		return -EINVAL;
+	}
 	struct traces_filter *filter = calloc(1, sizeof(*filter));
 	if (filter == NULL)
 		return -ENOMEM;

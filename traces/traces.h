@@ -205,6 +205,10 @@ int traces_packets_tap(struct traces_packets **out, struct traces_packets *from,
 /* libpcap's filter language, compiled for each link type. Immutable: any thread may match. */
 struct traces_filter;
 
+/* Bytes of an expression: libpcap's time to compile grows with more than the square of its terms,
+ * to hours for what fits a command line. */
+enum { TRACES_FILTER_TEXT_MAX = 2048 };
+
 /* -EINVAL with a line in message (TRACES_MESSAGE_SIZE) when it fits no link type at all. */
 int traces_filter_create(struct traces_filter **out, const char *expression, char *message);
 void traces_filter_destroy(struct traces_filter *filter);

@@ -249,6 +249,28 @@ static void impossible_options_are_refused(void **state)
 	traces_trace_destroy(trace);
 }
 
+/* libpcap takes hours for what fits a command line. */
+static void filters_have_a_length_and_long_ones_match_too(void **state)
+{
+	char message[TRACES_MESSAGE_SIZE] = "", text[TRACES_FILTER_TEXT_MAX + 2];
+	struct traces_filter *filter = NULL;
+	uint8_t frame[64] = { [12] = 8, [14] = 0x45, [23] = 17, [36] = 0, [37] = 53 };
+	(void)state;
+	memset(text, ' ', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	memcpy(text, "udp", 3);
+	assert_int_equal(traces_filter_create(&filter, text, message), -EINVAL);
+	assert_null(filter);
+	assert_non_null(strstr(message, "2049 bytes"));
+	text[TRACES_FILTER_TEXT_MAX] = '\0';
+	memcpy(text + TRACES_FILTER_TEXT_MAX - 16, "and dst port 53 ", 16);
+	assert_int_equal(traces_filter_create(&filter, text, message), 0);
+	assert_true(traces_filter_match(filter, BASE_LINK_ETHERNET, frame, 64, 64));
+	frame[37] = 54;
+	assert_false(traces_filter_match(filter, BASE_LINK_ETHERNET, frame, 64, 64));
+	traces_filter_destroy(filter);
+}
+
 static void filters_are_checked_before_and_by_link_type(void **state)
 {
 	char message[TRACES_MESSAGE_SIZE] = "";
@@ -383,6 +405,7 @@ int main(void)
 		cmocka_unit_test(peeking_takes_nothing),
 		cmocka_unit_test(a_tap_may_fail_the_stream),
 		cmocka_unit_test(impossible_options_are_refused),
+		cmocka_unit_test(filters_have_a_length_and_long_ones_match_too),
 		cmocka_unit_test(filters_are_checked_before_and_by_link_type),
 		cmocka_unit_test(filters_read_loopback_of_both_byte_orders),
 		cmocka_unit_test(held_bytes_are_bounded),
