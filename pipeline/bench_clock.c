@@ -19,6 +19,13 @@ double bench_clock_tsc_hz(void)
 	return (double)cycles / seconds;
 }
 
+uint64_t bench_clock_wall_ns(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
 uint64_t bench_clock_thread_ns(void)
 {
 	struct timespec time;

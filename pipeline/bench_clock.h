@@ -9,3 +9,6 @@ double bench_clock_tsc_hz(void);
 
 /* CPU time of the calling thread. */
 uint64_t bench_clock_thread_ns(void);
+
+/* Monotone wall time. */
+uint64_t bench_clock_wall_ns(void);

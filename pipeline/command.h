@@ -35,6 +35,8 @@ enum pipeline_exit command_bench_lb(struct command *command, struct options *opt
 enum pipeline_exit command_bench_deletion(struct command *command, struct options *options);
 enum pipeline_exit command_bench_sharing(struct command *command, struct options *options);
 enum pipeline_exit command_infer_export(struct command *command, struct options *options);
+enum pipeline_exit command_infer_verify(struct command *command, struct options *options);
+enum pipeline_exit command_infer_bench(struct command *command, struct options *options);
 /* Becomes the report script; returns only when that fails. */
 enum pipeline_exit command_report(struct command *command, struct options *options);
 

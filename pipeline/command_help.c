@@ -48,6 +48,10 @@ static const struct topic topics[OPTIONS_COMMANDS_COUNT] = {
 		"Compare load-balancer policies while backends come and go, with a judge." },
 	[OPTIONS_INFER_EXPORT] = { "infer export [OPTIONS] -o FILE.npy CAPTURE",
 		"Write the features of a capture's flows, a row each, to train models with." },
+	[OPTIONS_INFER_VERIFY] = { "infer verify [OPTIONS] --model FILE.onnx [ROWS.npy...]",
+		"Compare every back end that can run a model here with the oracle." },
+	[OPTIONS_INFER_BENCH] = { "infer bench [OPTIONS] --model FILE.onnx",
+		"Measure how fast back ends run a model, over batch sizes." },
 	[OPTIONS_REPORT] = { "report -o FILE.html FILE.json...",
 		"Draw results documents as one HTML page." },
 };

@@ -52,6 +52,8 @@ static const char *const command_names[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_BENCH_DELETION] = "bench deletion",
 	[OPTIONS_BENCH_SHARING] = "bench sharing",
 	[OPTIONS_INFER_EXPORT] = "infer export",
+	[OPTIONS_INFER_VERIFY] = "infer verify",
+	[OPTIONS_INFER_BENCH] = "infer bench",
 	[OPTIONS_REPORT] = "report",
 };
 
@@ -104,6 +106,7 @@ int options_create(struct options **out, enum options_command command)
 	bench_deletion_options_defaults(&options->bench_deletion);
 	bench_sharing_options_defaults(&options->bench_sharing);
 	infer_export_options_defaults(&options->infer_export);
+	infer_options_defaults(&options->infer);
 	traces_relink_options_defaults(&options->convert.relink, BASE_LINK_ETHERNET);
 	options->gen = (struct options_gen){
 		.seed = options->synth.seed,

@@ -7,6 +7,7 @@
 #define BENCHES                                                                                    \
 	(OPTIONS_OF(OPTIONS_BENCH_LB) | OPTIONS_OF(OPTIONS_BENCH_DELETION) |                       \
 		OPTIONS_OF(OPTIONS_BENCH_SHARING))
+#define MODELS      (OPTIONS_OF(OPTIONS_INFER_VERIFY) | OPTIONS_OF(OPTIONS_INFER_BENCH))
 #define EVERY       ((1u << OPTIONS_COMMANDS_COUNT) - 1)
 #define REFRAMER(f) offsetof(struct reframer_config, f)
 #define TIMEOUT(s)  ((s) * sizeof(uint64_t))
@@ -214,10 +215,10 @@ static const struct options_row common_rows[] = {
 	{ "output", "FILE", "the page to write", OPTIONS_KIND_TEXT, .letter = 'o',
 		.commands = OPTIONS_OF(OPTIONS_REPORT), .offset = OPTIONS_FIELD(output) },
 	{ "json", "FILE", "write the results document; - is standard output", OPTIONS_KIND_TEXT,
-		.commands = RUNS | BENCHES | OPTIONS_OF(OPTIONS_TRACE_INFO),
+		.commands = RUNS | BENCHES | MODELS | OPTIONS_OF(OPTIONS_TRACE_INFO),
 		.offset = OPTIONS_FIELD(json) },
 	{ "quiet", NULL, "print no table and no progress", OPTIONS_KIND_SWITCH, .letter = 'q',
-		.commands = RUNS | BENCHES | OPTIONS_OF(OPTIONS_TRACE_INFO) |
+		.commands = RUNS | BENCHES | MODELS | OPTIONS_OF(OPTIONS_TRACE_INFO) |
 			    OPTIONS_OF(OPTIONS_TRACE_ANONYMIZE) | OPTIONS_OF(OPTIONS_INFER_EXPORT),
 		.offset = OPTIONS_FIELD(quiet) },
 	{ "help", NULL, "show this help", OPTIONS_KIND_SWITCH, .letter = 'h', .commands = EVERY,

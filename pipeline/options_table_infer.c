@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Part of the table of options: the rows of sheaf infer export. */
+/* Part of the table of options: the rows of sheaf infer export, verify and bench. */
 #include "pipeline/options_private.h"
 
 #define EXPORT       .commands = OPTIONS_OF(OPTIONS_INFER_EXPORT)
 #define FIELD(field) .offset = OPTIONS_FIELD(infer_export.field)
+#define VERIFY       .commands = OPTIONS_OF(OPTIONS_INFER_VERIFY)
+#define BENCH        .commands = OPTIONS_OF(OPTIONS_INFER_BENCH)
+#define MODELS       .commands = OPTIONS_OF(OPTIONS_INFER_VERIFY) | OPTIONS_OF(OPTIONS_INFER_BENCH)
+#define INFER(field) .offset = OPTIONS_FIELD(infer.field)
 
 static const struct options_row rows[] = {
 	{ "features", "NAME", "what is made of a flow: spi30|stat67|n3ic20|img1600",
@@ -20,6 +24,26 @@ static const struct options_row rows[] = {
 		OPTIONS_KIND_TEXT, .letter = 'o', EXPORT, .offset = OPTIONS_FIELD(output) },
 	{ "conns", "N", "connections tracked at a time", OPTIONS_KIND_COUNT32, EXPORT, FIELD(conns),
 		.low = 1, .high = 1 << 28 },
+	{ "model", "FILE", "the model, as ONNX", OPTIONS_KIND_TEXT, MODELS, INFER(model.file) },
+	{ "widths", "LIST", "instead, a perceptron with random weights, such as 64-128-64-16",
+		OPTIONS_KIND_TEXT, MODELS, INFER(model.widths) },
+	{ "backends", "LIST", "to run it on, of those that can be had", OPTIONS_KIND_SET, MODELS,
+		INFER(backends), .choices = "cpu-ref|cpu|cuda" },
+	{ "modes", "LIST", "how batches reach a GPU", OPTIONS_KIND_SET, MODELS, INFER(modes),
+		.choices = "launch|graph|persistent" },
+	{ "records", "N", "random rows, beside those of files", OPTIONS_KIND_COUNT64, VERIFY,
+		INFER(records), .low = 1, .high = INFER_ROWS_MAX },
+	{ "batch-min", "N", "rows of the smallest batch; it is doubled from there",
+		OPTIONS_KIND_COUNT32, BENCH, INFER(batch_min), .low = 1,
+		.high = GPU_OFFLOAD_ROWS_MAX },
+	{ "batch-max", "N", "rows of the largest batch, at most", OPTIONS_KIND_COUNT32, BENCH,
+		INFER(batch_max), .low = 1, .high = GPU_OFFLOAD_ROWS_MAX },
+	{ "time", "T", "that each batch size is measured for, at least", OPTIONS_KIND_TIME, BENCH,
+		INFER(time_ns), .low = 1000000, .high = UINT64_C(60000000000) },
+	{ "seed", "N", "of random rows and weights", OPTIONS_KIND_COUNT64, MODELS,
+		INFER(model.seed), .low = 0, .high = INT64_MAX },
+	{ "cuda-library", "FILE", "instead of libcuda.so.1, such as a test double",
+		OPTIONS_KIND_TEXT, MODELS, INFER(cuda_library) },
 };
 
 const struct options_row *options_infer_rows(size_t *count)

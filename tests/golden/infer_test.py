@@ -1,0 +1,87 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""sheaf infer verify and bench from the outside. Usage: infer_test.py SHEAF MODELS"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+SHEAF, MODELS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
+
+
+def sheaf(*arguments):
+    return subprocess.run([SHEAF, "infer", *map(str, arguments)], capture_output=True, text=True,
+                          timeout=120, check=False)
+
+
+def document(*arguments):
+    done = sheaf(*arguments, "--json", "-", "-q")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+class Infer(unittest.TestCase):
+    def test_back_ends_agree_on_every_shipped_model(self):
+        for model in sorted(MODELS.glob("*.onnx")):
+            found = document("verify", "--model", model, "--records", 300, MODELS / "golden.rows.npy")
+            self.assertEqual(found["schema"], "sheaf-infer-verify-1")
+            self.assertEqual((found["rows"], found["model"]["inputs"]), (364, 90))
+            cpu = next(b for b in found["backends"] if b["backend"] == "cpu")
+            self.assertEqual((cpu["ran"], cpu["rows"], cpu["labels_differ"], cpu["scores_differ"]),
+                             (True, 364, 0, 0), model)
+            self.assertLess(cpu["worst"], 1e-3)
+
+    def test_same_seed_same_result(self):
+        a, b, c = (document("verify", "--widths", "9-8-7", "--seed", seed, "--backends", "cpu")["backends"]
+                   for seed in (3, 3, 4))
+        self.assertEqual(a, b)
+        self.assertNotEqual(a, c)
+
+    def test_bench_measures_each_batch_size(self):
+        found = document("bench", "--widths", "16-8-4", "--backends", "cpu-ref,cpu", "--batch-min", 2,
+                         "--batch-max", 40, "--time", "1ms")
+        self.assertEqual(found["schema"], "sheaf-infer-bench-1")
+        self.assertEqual([b["backend"] for b in found["backends"]], ["cpu-ref", "cpu"])
+        for backend in found["backends"]:
+            self.assertEqual([p["batch"] for p in backend["points"]], [2, 4, 8, 16, 32])
+            for point in backend["points"]:
+                self.assertGreaterEqual(point["batches"], 3)
+                self.assertGreater(point["flows_per_s"], 0)
+                self.assertLessEqual(point["p50_us"], point["p99_us"])
+                self.assertLessEqual(point["p99_us"], point["p999_us"])
+
+    def test_rows_that_are_none_are_refused(self):
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name) / "x.npy"
+            rows = np.zeros((5, 4), np.float32)
+            np.save(path, rows)
+            whole = path.read_bytes()
+            wrong = {
+                "not a .npy file of rows of 32-bit floats": [
+                    whole[:9], whole[:60], whole.replace(b"<f4", b"<f8"), whole.replace(b"False", b"True "),
+                    whole.replace(b"(5, 4)", b"(5, -4"), whole.replace(b"(5, 4)", b"(20,) ")],
+                "rows of another number of columns than the model has inputs": [
+                    whole.replace(b"(5, 4)", b"(4, 5)")],
+                "no rows, or more than can be read": [
+                    whole.replace(b"(5, 4)", b"(0, 4)"),
+                    whole.replace(b"(5, 4), }              ", b"(18446744073709551, 4)}")],
+                "cut short": [whole[:-1], whole.replace(b"(5, 4)", b"(6, 4)")],
+            }
+            for reason, contents in wrong.items():
+                for content in contents:
+                    path.write_bytes(content)
+                    done = sheaf("verify", "--widths", "4-3", path)
+                    self.assertEqual((done.returncode, done.stderr), (2, f"sheaf: {path}: {reason}\n"))
+            path.write_bytes(whole)
+            done = sheaf("verify", "--widths", "4-3", path, "--records", 1)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("rows       6, against cpu-ref", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
