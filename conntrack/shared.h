@@ -31,6 +31,11 @@
  *   readers      the same, and any number of threads read while the worker writes (below). The
  *                writer never waits. It stores a version beside the entry before and after, which
  *                costs no atomic read-modify-write.
+ *   handover     a table per bucket of the steering hash, 128 of them, each with one owner at a
+ *                time. An owner hands a bucket over, with all its connections, by one store; its
+ *                next owner keeps packets that came too early, in order, until then. No packet is
+ *                lost or reordered, nothing is copied. A worker waits only when it holds
+ *                CONNTRACK_SHARED_PARKED_MAX of them, or has nothing else left to do.
  *   lockfree     one table, any packet on any worker. Insertion claims a slot, then publishes it by
  *                one compare-and-swap of the header that it searched: two workers cannot insert the
  *                same key. Whoever removes first claims the entry's time stamp, so that no update
@@ -72,6 +77,8 @@ enum {
 	CONNTRACK_SHARED_WORKERS_MAX = 64,
 	CONNTRACK_SHARED_ENTRIES_MAX = 1 << 28,
 	CONNTRACK_SHARED_MESSAGE_SIZE = 160,
+	CONNTRACK_SHARED_BUCKETS = 128, /* of a device's indirection table */
+	CONNTRACK_SHARED_PARKED_MAX = 4096,
 };
 
 enum conntrack_shared_timeout {
@@ -100,6 +107,7 @@ struct conntrack_sharing_ops {
 	const char *guarantee; /* one line */
 	bool any_worker; /* a connection's packets may come to any worker; else to one, by hash */
 	bool readable;   /* other threads may read while workers write */
+	bool moves;      /* buckets of connections can be handed to another worker */
 	bool waits;      /* a worker can wait for another one that holds a lock */
 	/* Private: packets with a flow, at most BASE_BURST_MAX. */
 	void (*process)(struct conntrack_shared *shared, struct conntrack_shared_worker *worker,
@@ -108,6 +116,11 @@ struct conntrack_sharing_ops {
 	unsigned int (*expire)(struct conntrack_shared *shared,
 		struct conntrack_shared_worker *worker, const uint32_t *conns, unsigned int count,
 		uint64_t horizon_ns);
+	/* Point the worker at what it maintains next; false: it owns nothing. NULL: it has one
+	 * part. */
+	bool (*turn)(struct conntrack_shared *shared, struct conntrack_shared_worker *worker);
+	/* Before the worker ends; NULL: nothing to do. */
+	void (*leave)(struct conntrack_shared *shared, struct conntrack_shared_worker *worker);
 	/* Between bursts; NULL: nothing to do. */
 	void (*quiet)(struct conntrack_shared *shared, struct conntrack_shared_worker *worker);
 };
@@ -154,7 +167,12 @@ struct conntrack_shared_stats {
 	uint64_t retries;        /* lock-free: searches that a change by another worker undid */
 	uint64_t lost_races;     /* lock-free: insertions that another worker had just made */
 	uint64_t contended;      /* locks that were not free at once */
-	uint64_t live;           /* exact when nobody writes */
+	uint64_t backwards; /* single writers: packets older than their connection's latest one */
+	/* handover: buckets taken over, packets that came before their bucket, the most at a time,
+	 * and how long buckets with waiting packets took to come */
+	uint64_t handovers, parked, parked_most, pauses, pause_cycles, pause_most_cycles;
+	uint64_t transfer_cycles, transfer_most_cycles; /* of that, after it had been given */
+	uint64_t live;                                  /* exact when nobody writes */
 	uint64_t memory_bytes;
 };
 
@@ -186,6 +204,32 @@ void conntrack_shared_end(struct conntrack_shared *shared, unsigned int worker);
 /* When all workers have ended: remove what is due at end_ns (UINT64_MAX: all), hand everything
  * retired to on_remove. Called for worker 0's callback context. */
 void conntrack_shared_finish(struct conntrack_shared *shared, uint64_t end_ns);
+
+/* ---- handover -------------------------------------------------------------------------------- */
+
+/* Bucket of a packet's hash. */
+static inline uint32_t conntrack_shared_bucket(uint32_t hash)
+{
+	/* the multiplier's upper bits: a linear hash has even lower ones for some traffic */
+	return (hash * UINT32_C(0x9e3779b1)) >> 25;
+}
+
+/* Who owns a bucket at first; to steer by, with every model. */
+static inline uint32_t conntrack_shared_first_owner(uint32_t bucket, uint32_t workers)
+{
+	return bucket * workers / CONNTRACK_SHARED_BUCKETS;
+}
+
+/*
+ * Hand a bucket over. The worker owns it or will get it by an earlier hand-over, and has processed
+ * every packet of the bucket that it will be given. The next owner may be given packets of it at
+ * any time, before too: they wait, in order, and must stay valid until its
+ * conntrack_shared_process or conntrack_shared_end has worked on them (conn and conn_flags are
+ * set then). When several hand-overs are on their way, all workers meet them in one order, as
+ * they do when a device's table is changed: then nobody waits for ever.
+ */
+void conntrack_shared_give(
+	struct conntrack_shared *shared, unsigned int worker, uint32_t bucket, unsigned int to);
 
 /* ---- readers: any thread, while workers write; they write no shared memory ------------------- */
 

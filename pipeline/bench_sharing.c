@@ -23,6 +23,7 @@ void bench_sharing_options_defaults(struct bench_sharing_options *options)
 		.packets = 1 << 20,
 		.duration_ns = UINT64_C(10000000000),
 		.timeout_ns = UINT64_C(1000000000),
+		.moves = 64,
 		.burst = 64,
 		.rounds = 5,
 		.seed = 1,
@@ -118,8 +119,12 @@ static int prepare(struct bench_sharing *bench)
 					     : result->flows + result->flows / 4 + CONNS_SPARE;
 	result->conns = conns < CONNTRACK_SHARED_ENTRIES_MAX ? (uint32_t)conns
 							     : CONNTRACK_SHARED_ENTRIES_MAX;
-	bench->lists = malloc(bench->packets.count * sizeof(*bench->lists));
-	return bench->lists != NULL ? 0 : -ENOMEM;
+	bench->worker_of = malloc(bench->packets.count);
+	if (bench->worker_of == NULL)
+		return -ENOMEM;
+	error = bench_sharing_route_create(bench, &bench->still, 0);
+	return error != 0 ? error
+			  : bench_sharing_route_create(bench, &bench->moving, options->moves);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -201,7 +206,9 @@ static int measure_count(struct bench_sharing *bench, uint32_t workers)
 {
 	struct bench_sharing_result *result = bench->result;
 	int error = 0;
-	bench_sharing_steer(bench, workers);
+	bench_sharing_route_plan(bench, &bench->still, workers, 0);
+	bench_sharing_route_plan(
+		bench, &bench->moving, workers, workers > 1 ? bench->options->moves : 0);
 	for (uint32_t round = 0; round <= bench->options->rounds && error == 0; round++) {
 		for (uint32_t i = 0; i < result->rows_count && error == 0; i++) {
 			struct bench_sharing_row *row = &result->rows[i];
@@ -253,7 +260,9 @@ int bench_sharing_run(const struct bench_sharing_options *options,
 	if (error == 0)
 		finish_rows(bench);
 	conntrack_shared_judge_destroy(bench->judge);
-	free(bench->lists);
+	bench_sharing_route_destroy(&bench->still);
+	bench_sharing_route_destroy(&bench->moving);
+	free(bench->worker_of);
 	bench_packets_destroy(&bench->packets);
 	free(bench);
 	return error;

@@ -19,6 +19,9 @@
  * workers go through the packets, evenly over four fifths of the time that took before, or over
  * dump_ns. It costs the writer what its packets cost more than in the rounds without.
  *
+ * Hand-over (models whose buckets move): `moves` times in a pass, evenly, the steering table
+ * gives the next bucket to the next worker, whose packets may come before the bucket does.
+ *
  * The judge (an untimed pass of its own for each row) compares every connection with those of one
  * thread (conntrack/shared_judge.h); each timed pass has its books checked.
  */
@@ -47,6 +50,7 @@ struct bench_sharing_options {
 	uint32_t conns;          /* entries; 0: a quarter more than there are flows */
 	uint64_t dump_ns;        /* how long a dump takes; 0: four fifths of a pass */
 	bool spread, no_judge, no_dump;
+	uint32_t moves; /* hand-overs in a pass with several workers, by models that have them */
 	uint32_t burst, rounds;
 	uint64_t seed;
 };

@@ -23,6 +23,7 @@ enum {
 struct crew {
 	const struct bench_sharing *bench;
 	struct conntrack_shared *shared;
+	const struct bench_sharing_route *route;
 	pthread_barrier_t barrier;
 	uint64_t dump_cycles;
 	/* Said by the workers, relaxed: how many have ended. */
@@ -34,7 +35,7 @@ struct crew {
 
 struct hand {
 	struct crew *crew;
-	uint32_t index;
+	uint32_t index, next_move;
 	pthread_t thread;
 	uint64_t packets, start_cycles, end_cycles, cpu_ns;
 	bool interrupted;
@@ -51,27 +52,47 @@ static bool stopped(const struct bench_sharing *bench)
 	return bench->stop != NULL && atomic_load_explicit(bench->stop, memory_order_relaxed);
 }
 
+/* Hands over what is due at this position; how many packets may be taken before the next. */
+static uint64_t move_buckets(struct hand *hand, uint64_t at)
+{
+	const struct bench_sharing_route *route = hand->crew->route;
+	for (; hand->next_move < route->moves_count; hand->next_move++) {
+		const struct bench_sharing_move *move = &route->moves[hand->next_move];
+		if (move->from != hand->index)
+			continue;
+		if (move->at > at)
+			return move->at - at;
+		conntrack_shared_give(hand->crew->shared, hand->index, move->bucket, move->to);
+	}
+	return UINT64_MAX;
+}
+
 static void work(struct hand *hand)
 {
 	struct crew *crew = hand->crew;
 	const struct bench_sharing *bench = crew->bench;
-	struct base_packet *const *list = bench->lists + bench->list_at[hand->index];
-	uint64_t count = bench->list_at[hand->index + 1] - bench->list_at[hand->index];
-	uint32_t burst = bench->options->burst;
-	for (uint64_t at = 0, bursts = 0; at < count; at += burst, bursts++) {
-		unsigned int taken = (unsigned int)(count - at < burst ? count - at : burst);
+	const struct bench_sharing_route *route = crew->route;
+	struct base_packet *const *list = route->packets + route->first[hand->index];
+	uint64_t count = route->first[hand->index + 1] - route->first[hand->index];
+	uint64_t taken = 0;
+	for (uint64_t at = 0, bursts = 0; at < count; at += taken, bursts++) {
+		uint64_t most = move_buckets(hand, at);
+		taken = count - at < bench->options->burst ? count - at : bench->options->burst;
+		taken = taken < most ? taken : most;
 		for (uint64_t i = at + taken; i < at + taken + PREFETCH_PACKETS && i < count; i++) {
 			BASE_PREFETCH_W(list[i]);
 			BASE_PREFETCH(&list[i]->key);
 		}
-		conntrack_shared_process(crew->shared, hand->index, list + at, taken);
-		conntrack_shared_advance(
-			crew->shared, hand->index, list[at + taken - 1]->time_ns, taken);
+		conntrack_shared_process(crew->shared, hand->index, list + at, (unsigned int)taken);
+		conntrack_shared_advance(crew->shared, hand->index, list[at + taken - 1]->time_ns,
+			(unsigned int)taken);
+		/* Who stops hands over all the same: others may wait for it. */
 		if (bursts % STOP_CHECK_BURSTS == 0 && stopped(bench)) {
 			hand->interrupted = true;
 			break;
 		}
 	}
+	move_buckets(hand, UINT64_MAX);
 	hand->packets = count;
 }
 
@@ -96,9 +117,10 @@ static void *worker_thread(void *context)
 	hand->start_cycles = base_cycles();
 	uint64_t cpu_ns = bench_clock_thread_ns();
 	work(hand);
+	/* Part of the work: packets may wait for a bucket. */
+	conntrack_shared_end(hand->crew->shared, hand->index);
 	hand->cpu_ns = bench_clock_thread_ns() - cpu_ns;
 	hand->end_cycles = base_cycles();
-	conntrack_shared_end(hand->crew->shared, hand->index);
 	atomic_fetch_add_explicit(&hand->crew->ended, 1, memory_order_relaxed);
 	return NULL;
 }
@@ -133,26 +155,6 @@ static void *dump_thread(void *context)
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
-
-void bench_sharing_steer(struct bench_sharing *bench, uint32_t workers)
-{
-	uint64_t count = bench->packets.count, at = 0;
-	uint32_t burst = bench->options->burst;
-	for (uint32_t worker = 0; worker < workers; worker++) {
-		bench->list_at[worker] = at;
-		for (uint64_t i = 0; i < count; i++) {
-			struct base_packet *packet = &bench->packets.packets[i];
-			uint64_t to = bench->options->spread
-					      ? i / burst % workers
-					      : (((uint64_t)(packet->hash * UINT32_C(0x9e3779b1))) *
-							workers) >>
-							32;
-			if (to == worker)
-				bench->lists[at++] = packet;
-		}
-	}
-	bench->list_at[workers] = at;
-}
 
 static int start_all(struct crew *crew, struct hand *hands, uint32_t count, bool dumps)
 {
@@ -215,7 +217,8 @@ static void read_times(const struct bench_sharing *bench, const struct hand *han
 
 /* Books, and what one thread would have done. */
 static int check_pass(const struct bench_sharing *bench, struct conntrack_shared *shared,
-	const char *name, uint32_t workers, struct bench_sharing_pass *pass)
+	const struct conntrack_sharing_ops *sharing, uint32_t workers,
+	struct bench_sharing_pass *pass)
 {
 	char reason[CONNTRACK_SHARED_MESSAGE_SIZE] = "";
 	struct conntrack_shared_stats *stats = &pass->stats;
@@ -225,6 +228,11 @@ static int check_pass(const struct bench_sharing *bench, struct conntrack_shared
 	if (error == 0)
 		error = conntrack_shared_check(shared, reason);
 	bool refused = stats->refused_pool + stats->refused_bucket != 0;
+	if (error == 0 && sharing->moves && stats->backwards != 0) {
+		snprintf(reason, sizeof(reason), "%llu packets reordered",
+			(unsigned long long)stats->backwards);
+		error = -EUCLEAN;
+	}
 	if (error == 0 && !bench->options->spread && !refused && bench->expected_connections != 0 &&
 		stats->inserted != bench->expected_connections) {
 		snprintf(reason, sizeof(reason), "%llu connections inserted, expected %llu",
@@ -234,7 +242,7 @@ static int check_pass(const struct bench_sharing *bench, struct conntrack_shared
 	}
 	if (error != 0)
 		snprintf(bench->result->message, BENCH_SHARING_MESSAGE_SIZE,
-			"%s with %u workers: %s", name, workers, reason);
+			"%s with %u workers: %s", sharing->name, workers, reason);
 	return error;
 }
 
@@ -262,7 +270,9 @@ int bench_sharing_pass(struct bench_sharing *bench, const struct conntrack_shari
 	uint32_t workers, bool judged, uint64_t dump_cycles, struct bench_sharing_pass *pass)
 {
 	struct hand hands[CONNTRACK_SHARED_WORKERS_MAX + 1] = { 0 };
-	struct crew crew = { .bench = bench, .dump_cycles = dump_cycles };
+	struct crew crew = { .bench = bench,
+		.route = sharing->moves ? &bench->moving : &bench->still,
+		.dump_cycles = dump_cycles };
 	struct base_arena *arena;
 	bool dumps = dump_cycles != UINT64_MAX;
 	memset(pass, 0, sizeof(*pass));
@@ -283,7 +293,7 @@ int bench_sharing_pass(struct bench_sharing *bench, const struct conntrack_shari
 				.seconds = (double)(dumper->end_cycles - dumper->start_cycles) /
 					   bench->result->tsc_hz,
 			};
-			error = check_pass(bench, crew.shared, sharing->name, workers, pass);
+			error = check_pass(bench, crew.shared, sharing, workers, pass);
 		}
 		conntrack_shared_destroy(crew.shared);
 	}

@@ -5,14 +5,28 @@
 #include "pipeline/bench_packets.h"
 #include "pipeline/bench_sharing.h"
 
+/* A bucket that its worker hands over before position `at` of its list. */
+struct bench_sharing_move {
+	uint32_t bucket, from, to;
+	uint64_t at;
+};
+
+/* Which worker gets what. */
+struct bench_sharing_route {
+	struct base_packet **packets; /* all, by worker */
+	uint64_t first[CONNTRACK_SHARED_WORKERS_MAX + 1];
+	struct bench_sharing_move *moves; /* in order */
+	uint32_t moves_count;
+};
+
 struct bench_sharing {
 	const struct bench_sharing_options *options;
 	struct bench_sharing_result *result;
 	const atomic_bool *stop;
 	struct bench_packets packets;
-	struct base_packet **lists; /* of all packets, by worker */
-	uint64_t list_at[CONNTRACK_SHARED_WORKERS_MAX + 1];
-	struct conntrack_shared_judge *judge; /* NULL: none */
+	struct bench_sharing_route still, moving; /* the latter for models that move buckets */
+	uint8_t *worker_of;                       /* by packet; scratch */
+	struct conntrack_shared_judge *judge;     /* NULL: none */
 	uint64_t expected_connections;
 };
 
@@ -24,8 +38,13 @@ struct bench_sharing_pass {
 	struct bench_sharing_dump dump;
 };
 
-/* Which worker gets what; for each number of workers before its passes. */
-void bench_sharing_steer(struct bench_sharing *bench, uint32_t workers);
+/* bench_sharing_route.c: -ENOMEM. Packets must be loaded. */
+int bench_sharing_route_create(
+	struct bench_sharing *bench, struct bench_sharing_route *route, uint32_t moves_max);
+void bench_sharing_route_destroy(struct bench_sharing_route *route);
+/* For so many workers, with so many moves, at most moves_max. */
+void bench_sharing_route_plan(struct bench_sharing *bench, struct bench_sharing_route *route,
+	uint32_t workers, uint32_t moves);
 
 /* dump_cycles: UINT64_MAX for no dump. judged: with the judge collecting. Errors as
  * bench_sharing_run. */

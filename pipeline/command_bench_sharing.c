@@ -76,6 +76,44 @@ static void print_dumps(FILE *stream, const struct bench_sharing_result *result)
 	}
 }
 
+static const char *cycles_time(double cycles, double tsc_hz, char *text)
+{
+	units_format_time_short((uint64_t)(cycles / tsc_hz * 1e9), text, TEXT_SIZE);
+	return text;
+}
+
+static void print_move(FILE *stream, const struct bench_sharing_row *row, bool first, double tsc_hz)
+{
+	char text[6][TEXT_SIZE];
+	const struct conntrack_shared_stats *stats = &row->stats;
+	double pauses = stats->pauses == 0 ? 1 : (double)stats->pauses;
+	if (first)
+		fprintf(stream,
+			"\n%-12s %7s %9s %7s %9s %9s %9s %9s %9s %9s\n"
+			"%-12s %7s %9s %7s %9s %9s %9s %9s %9s %9s\n",
+			"handed over", "", "", "with", "mean", "longest", "of it", "", "packets",
+			"at a", "", "workers", "buckets", "pause", "pause", "", "given", "longest",
+			"kept", "time");
+	fprintf(stream, "%-12s %7" PRIu32 " %9s %7" PRIu64 " %9s %9s %9s %9s %9s %9" PRIu64 "\n",
+		row->sharing->name, row->workers, grouped(stats->handovers, text[0]), stats->pauses,
+		cycles_time((double)stats->pause_cycles / pauses, tsc_hz, text[1]),
+		cycles_time((double)stats->pause_most_cycles, tsc_hz, text[2]),
+		cycles_time((double)stats->transfer_cycles / pauses, tsc_hz, text[3]),
+		cycles_time((double)stats->transfer_most_cycles, tsc_hz, text[4]),
+		grouped(stats->parked, text[5]), stats->parked_most);
+}
+
+static void print_moves(FILE *stream, const struct bench_sharing_result *result)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < result->rows_count; i++) {
+		if (result->rows[i].stats.handovers == 0)
+			continue;
+		print_move(stream, &result->rows[i], !any, result->tsc_hz);
+		any = true;
+	}
+}
+
 static void print_table(FILE *stream, const struct bench_sharing_options *options,
 	const struct bench_sharing_result *result)
 {
@@ -103,6 +141,7 @@ static void print_table(FILE *stream, const struct bench_sharing_options *option
 	for (uint32_t i = 0; i < result->rows_count; i++)
 		print_row(stream, &result->rows[i]);
 	print_dumps(stream, result);
+	print_moves(stream, result);
 	for (uint32_t i = 0; i < result->rows_count; i++) {
 		const struct bench_sharing_row *row = &result->rows[i];
 		if (row->verdict.failures_sum != 0)
@@ -141,7 +180,29 @@ static json_t *dump_document(struct results_builder *builder, const struct bench
 	return object;
 }
 
-static json_t *row_document(struct results_builder *builder, const struct bench_sharing_row *row)
+static json_t *moves_document(
+	struct results_builder *builder, const struct conntrack_shared_stats *stats, double tsc_hz)
+{
+	json_t *object = json_object();
+	double pauses = stats->pauses == 0 ? 1 : (double)stats->pauses;
+	results_put_count(builder, object, "buckets", stats->handovers);
+	results_put_count(builder, object, "pauses", stats->pauses);
+	results_put_real(builder, object, "pause_mean_ns",
+		(double)stats->pause_cycles / pauses / tsc_hz * 1e9);
+	results_put_real(
+		builder, object, "pause_max_ns", (double)stats->pause_most_cycles / tsc_hz * 1e9);
+	results_put_real(builder, object, "given_mean_ns",
+		(double)stats->transfer_cycles / pauses / tsc_hz * 1e9);
+	results_put_real(builder, object, "given_max_ns",
+		(double)stats->transfer_most_cycles / tsc_hz * 1e9);
+	results_put_count(builder, object, "kept_packets", stats->parked);
+	results_put_count(builder, object, "kept_packets_max", stats->parked_most);
+	results_put_count(builder, object, "reordered_packets", stats->backwards);
+	return object;
+}
+
+static json_t *row_document(
+	struct results_builder *builder, const struct bench_sharing_row *row, double tsc_hz)
 {
 	const struct conntrack_shared_stats *stats = &row->stats;
 	json_t *object = json_object();
@@ -171,6 +232,8 @@ static json_t *row_document(struct results_builder *builder, const struct bench_
 	results_put_real(builder, object, "bytes_per_entry", row->bytes_per_entry);
 	results_put(builder, object, "dump",
 		row->dump.measured ? dump_document(builder, &row->dump) : json_null());
+	results_put(builder, object, "handover",
+		stats->handovers != 0 ? moves_document(builder, stats, tsc_hz) : json_null());
 	results_put(builder, object, "judge",
 		row->verdict.flows != 0 ? judge_document(builder, &row->verdict) : json_null());
 	return object;
@@ -198,12 +261,14 @@ static json_t *document(const struct command *command, const struct bench_sharin
 	results_put_count(&builder, object, "timeout_ns", options->timeout_ns);
 	results_put_count(&builder, object, "conns", result->conns);
 	results_put_flag(&builder, object, "spread", options->spread);
+	results_put_count(&builder, object, "moves", options->moves);
 	results_put_count(&builder, object, "packets_per_burst", options->burst);
 	results_put_count(&builder, object, "rounds", options->rounds);
 	results_put_count(&builder, object, "seed", options->seed);
 	results_put_real(&builder, object, "tsc_hz", result->tsc_hz);
 	for (uint32_t i = 0; i < result->rows_count; i++)
-		results_append(&builder, rows, row_document(&builder, &result->rows[i]));
+		results_append(
+			&builder, rows, row_document(&builder, &result->rows[i], result->tsc_hz));
 	results_put(&builder, object, "models", rows);
 	if (!builder.failed)
 		return object;

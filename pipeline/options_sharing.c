@@ -89,6 +89,8 @@ static const struct options_row rows[] = {
 		OPTIONS_KIND_COUNT32, BENCH, FIELD(conns), .low = 0, .high = 1 << 28 },
 	{ "spread", NULL, "bursts go to workers in turn, not to their connection's worker",
 		OPTIONS_KIND_SWITCH, BENCH, FIELD(spread) },
+	{ "moves", "N", "buckets handed over in a pass with several workers", OPTIONS_KIND_COUNT32,
+		BENCH, FIELD(moves), .low = 0, .high = 1 << 20 },
 	{ "dump-time", "T", "that a dump of the table takes; 0 is four fifths of a pass",
 		OPTIONS_KIND_TIME, BENCH, FIELD(dump_ns), .low = 0, .high = OPTIONS_YEAR_NS },
 	{ "no-dump", NULL, "do not measure what a dump costs", OPTIONS_KIND_SWITCH, BENCH,

@@ -82,9 +82,10 @@ static int check_pools(struct walk *walk)
 {
 	const struct conntrack_shared *shared = walk->shared;
 	uint64_t retired = 0;
-	for (uint32_t i = 0; i < shared->config.workers; i++) {
-		const struct conntrack_shared_worker *worker = &shared->workers[i];
-		const struct shared_pool *pool = &worker->pool;
+	for (uint32_t i = 0; i < shared->config.workers; i++)
+		retired += shared->workers[i].retired_count;
+	for (uint32_t i = 0; i < shared->pools_count; i++) {
+		const struct shared_pool *pool = &shared->pools[i];
 		int error = check_list(walk, pool, pool->free_head);
 		if (error == 0)
 			error = check_list(walk, pool,
@@ -92,7 +93,6 @@ static int check_pools(struct walk *walk)
 		if (error != 0)
 			return error;
 		walk->free += pool->count - pool->fresh;
-		retired += worker->retired_count;
 	}
 	if (walk->valid + walk->free + retired != shared->places)
 		return wrong_message(walk, "entries are neither live, free nor retired",

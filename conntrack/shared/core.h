@@ -64,7 +64,7 @@ struct shared_table {
 	struct shared_further *further;
 };
 
-/* Entries of one worker: [first, first + count). Owned by one worker but for `returned`. */
+/* Entries [first, first + count). Owned by one worker but for `returned`. */
 struct shared_pool {
 	uint32_t first, count;
 	uint32_t fresh; /* of count; from this one on they have never been used */
@@ -75,11 +75,12 @@ struct shared_pool {
 } BASE_ALIGNED(64);
 
 struct conntrack_shared_worker {
-	struct shared_pool pool;
+	struct shared_pool *pool; /* it takes entries from */
 	uint32_t index;
 	/* lock-free: removed, in order, and not yet out of every worker's sight; those from
 	 * unstamped on have no epoch yet */
 	uint32_t retired_head, retired_tail, unstamped, retired_count;
+	struct shared_handover *handover; /* NULL with other models */
 	struct conntrack_shared_stats stats;
 	/* Said by this worker, asked by others: no packet to come is earlier. Store release; load
 	 * acquire in shared_horizon. */
@@ -90,26 +91,36 @@ struct conntrack_shared_worker {
 } BASE_ALIGNED(64);
 
 struct shared_locks;
+struct shared_handover;
 
 struct conntrack_shared {
 	struct conntrack_shared_config config;
 	uint64_t timeout_ns[CONNTRACK_SHARED_SEEN + 1]; /* by flags */
-	uint32_t tables_count;                          /* one, or one per worker */
-	uint32_t buckets_count;                         /* of each */
+	uint32_t pools_count;   /* one per worker, or per bucket of handover */
+	uint32_t tables_count;  /* one, or one per worker */
+	uint32_t buckets_count; /* of each */
 	uint32_t places;
 	struct shared_table *tables;
 	struct shared_entry *entries;
 	struct shared_cold *cold;
+	struct shared_pool *pools;
 	struct conntrack_shared_worker *workers;
-	struct shared_locks *locks; /* of the locked models */
+	atomic_uint_least32_t *owners; /* of handover's buckets; see handover.c */
+	uint64_t *given_cycles;        /* the same: when; published with the owner */
+	struct shared_locks *locks;    /* of the locked models */
 	/* Lock-free: counts retirements. fetch_add acq_rel; load acquire in lockfree_quiet. */
 	atomic_uint_least64_t epoch BASE_ALIGNED(64);
 };
 
 extern const struct conntrack_sharing_ops shared_shard_ops, shared_readers_ops, shared_lockfree_ops,
-	shared_bucket_lock_ops, shared_rwlock_ops, shared_mutex_ops, shared_spinlock_ops;
+	shared_handover_ops, shared_bucket_lock_ops, shared_rwlock_ops, shared_mutex_ops,
+	shared_spinlock_ops;
 
-/* locked.c: by memory that the caller has. */
+/* handover.c */
+int shared_handover_create(struct conntrack_shared *shared);
+void shared_handover_destroy(struct conntrack_shared *shared);
+
+/* locked.c */
 int shared_locks_create(struct conntrack_shared *shared);
 void shared_locks_destroy(struct conntrack_shared *shared);
 
@@ -301,13 +312,13 @@ static inline uint32_t shared_pool_take(
 static inline void shared_pool_give(
 	struct conntrack_shared *shared, struct conntrack_shared_worker *worker, uint32_t conn)
 {
-	struct shared_pool *own = &worker->pool;
+	struct shared_pool *own = worker->pool;
 	if (BASE_LIKELY(conn - own->first < own->count)) {
 		shared->cold[conn].next = own->free_head;
 		own->free_head = conn;
 		return;
 	}
-	struct shared_pool *home = &shared->workers[conn / own->count].pool;
+	struct shared_pool *home = &shared->pools[conn / own->count];
 	uint32_t top = atomic_load_explicit(&home->returned, memory_order_relaxed);
 	do {
 		shared->cold[conn].next = top;
@@ -419,6 +430,7 @@ static inline bool shared_touch_alone(struct conntrack_shared *shared,
 		return false;
 	uint64_t traffic = atomic_load_explicit(&entry->traffic, memory_order_relaxed);
 	worker->stats.overflowed += shared_traffic_full(traffic);
+	worker->stats.backwards += packet->time_ns < seen_ns;
 	shared_write_begin(entry, versions);
 	if (packet->time_ns > seen_ns)
 		atomic_store_explicit(&entry->last_seen_ns, packet->time_ns, memory_order_release);
@@ -434,7 +446,7 @@ static inline void shared_open_alone(struct conntrack_shared *shared,
 	struct conntrack_shared_worker *worker, const struct shared_table *table, uint64_t mixed,
 	struct base_packet *packet, uint32_t flags, bool versions)
 {
-	uint32_t conn = shared_pool_take(shared, &worker->pool);
+	uint32_t conn = shared_pool_take(shared, worker->pool);
 	if (BASE_UNLIKELY(conn == SHARED_NONE)) {
 		worker->stats.refused_pool++;
 		worker->stats.untracked++;
@@ -478,6 +490,22 @@ static inline void shared_step_alone(struct conntrack_shared *shared,
 	shared_open_alone(shared, worker, table, mixed, packet, flags, versions);
 }
 
+/* Ask for the entry that a lookup will find, as far as the bucket's first line tells. */
+static inline void shared_prefetch_entry(
+	const struct conntrack_shared *shared, const struct shared_table *table, uint64_t mixed)
+{
+	uint32_t bucket = shared_bucket_at(shared, mixed);
+	for (unsigned int i = 0; i < SHARED_NEAR; i++) {
+		/* relaxed: a guess */
+		uint64_t word =
+			atomic_load_explicit(&table->buckets[bucket].slot[i], memory_order_relaxed);
+		if (word >> 32 == (uint32_t)mixed && word != 0) {
+			BASE_PREFETCH_W(&shared->entries[(uint32_t)word - 1]);
+			return;
+		}
+	}
+}
+
 /* Ask for the memory of a whole burst: buckets, then the entries that they point to. */
 static inline void shared_prepare(const struct conntrack_shared *shared,
 	const struct shared_table *table, struct base_packet *const *packets, unsigned int count,
@@ -488,16 +516,6 @@ static inline void shared_prepare(const struct conntrack_shared *shared,
 		if (!shared->config.no_prefetch)
 			BASE_PREFETCH(&table->buckets[shared_bucket_at(shared, mixed[i])]);
 	}
-	for (unsigned int i = 0; i < count && !shared->config.no_prefetch; i++) {
-		uint32_t bucket = shared_bucket_at(shared, mixed[i]);
-		/* relaxed: a guess */
-		for (unsigned int k = 0; k < SHARED_NEAR; k++) {
-			uint64_t word = atomic_load_explicit(
-				&table->buckets[bucket].slot[k], memory_order_relaxed);
-			if (word >> 32 == (uint32_t)mixed[i] && word != 0) {
-				BASE_PREFETCH_W(&shared->entries[(uint32_t)word - 1]);
-				break;
-			}
-		}
-	}
+	for (unsigned int i = 0; i < count && !shared->config.no_prefetch; i++)
+		shared_prefetch_entry(shared, table, mixed[i]);
 }

@@ -171,7 +171,7 @@ static uint32_t insert(struct conntrack_shared *shared, struct conntrack_shared_
 {
 	const struct shared_table *table = &shared->tables[0];
 	uint32_t bucket = shared_bucket_at(shared, mixed);
-	uint32_t conn = shared_pool_take(shared, &worker->pool);
+	uint32_t conn = shared_pool_take(shared, worker->pool);
 	if (BASE_UNLIKELY(conn == SHARED_NONE)) {
 		worker->stats.refused_pool++;
 		worker->stats.untracked++;
@@ -285,7 +285,7 @@ static void free_retired(struct conntrack_shared *shared, struct conntrack_share
 /* The worker holds no reference now. */
 static void quiet(struct conntrack_shared *shared, struct conntrack_shared_worker *worker)
 {
-	const struct shared_pool *pool = &worker->pool;
+	const struct shared_pool *pool = worker->pool;
 	if (worker->unstamped != SHARED_NONE)
 		stamp(shared, worker);
 	bool away = atomic_load_explicit(&worker->quiet_epoch, memory_order_relaxed) == UINT64_MAX;

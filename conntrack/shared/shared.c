@@ -15,8 +15,9 @@ enum { PER_BUCKET = 5 };
 const struct conntrack_sharing_ops *conntrack_sharing_at(size_t index)
 {
 	static const struct conntrack_sharing_ops *const all[] = { &shared_shard_ops,
-		&shared_readers_ops, &shared_lockfree_ops, &shared_bucket_lock_ops,
-		&shared_rwlock_ops, &shared_mutex_ops, &shared_spinlock_ops };
+		&shared_readers_ops, &shared_handover_ops, &shared_lockfree_ops,
+		&shared_bucket_lock_ops, &shared_rwlock_ops, &shared_mutex_ops,
+		&shared_spinlock_ops };
 	return index < BASE_ARRAY_COUNT(all) ? all[index] : NULL;
 }
 
@@ -64,11 +65,12 @@ static uint32_t square_root(uint32_t value)
 	return root;
 }
 
-/* A worker's share of entries_max, and six times what chance adds to it. */
-static uint32_t pool_size(const struct conntrack_shared_config *config)
+/* A pool's share of entries_max, and six times what chance adds to it. */
+static uint32_t pool_size(const struct conntrack_shared *shared)
 {
-	uint32_t mean = config->entries_max / config->workers + 1;
-	return config->workers == 1 ? config->entries_max : mean + 6 * square_root(mean) + 16;
+	uint32_t mean = shared->config.entries_max / shared->pools_count + 1;
+	return shared->pools_count == 1 ? shared->config.entries_max
+					: mean + 6 * square_root(mean) + 16;
 }
 
 static void *allocate(
@@ -78,14 +80,20 @@ static void *allocate(
 	return base_arena_alloc(config->arena, (size_t)count * size, BASE_CACHE_LINE);
 }
 
-static void worker_init(struct conntrack_shared *shared, uint32_t index, uint32_t pool)
+static void pool_init(struct conntrack_shared *shared, uint32_t index, uint32_t size)
+{
+	struct shared_pool *pool = &shared->pools[index];
+	pool->first = index * size;
+	pool->count = size;
+	pool->free_head = SHARED_NONE;
+	atomic_init(&pool->returned, SHARED_NONE);
+}
+
+static void worker_init(struct conntrack_shared *shared, uint32_t index)
 {
 	struct conntrack_shared_worker *worker = &shared->workers[index];
 	worker->index = index;
-	worker->pool.first = index * pool;
-	worker->pool.count = pool;
-	worker->pool.free_head = SHARED_NONE;
-	atomic_init(&worker->pool.returned, SHARED_NONE);
+	worker->pool = &shared->pools[index];
 	worker->retired_head = worker->retired_tail = worker->unstamped = SHARED_NONE;
 	atomic_init(&worker->clock_ns, 0);
 	atomic_init(&worker->quiet_epoch, 0);
@@ -115,22 +123,29 @@ static int create_all(struct conntrack_shared *shared)
 {
 	const struct conntrack_shared_config *config = &shared->config;
 	uint64_t bytes = sizeof(*shared);
-	uint32_t pool = pool_size(config);
-	shared->places = pool * config->workers;
-	shared->tables_count = config->sharing->any_worker ? 1 : config->workers;
+	shared->pools_count = config->sharing->moves ? CONNTRACK_SHARED_BUCKETS : config->workers;
+	shared->tables_count = config->sharing->any_worker ? 1 : shared->pools_count;
+	uint32_t pool = pool_size(shared);
+	shared->places = pool * shared->pools_count;
 	for (uint32_t flags = 0; flags <= CONNTRACK_SHARED_SEEN; flags++)
 		shared->timeout_ns[flags] = timeout_of(config, flags);
 	atomic_init(&shared->epoch, 0);
 	shared->entries = allocate(config, &bytes, shared->places, sizeof(*shared->entries));
 	shared->cold = allocate(config, &bytes, shared->places, sizeof(*shared->cold));
+	shared->pools = allocate(config, &bytes, shared->pools_count, sizeof(*shared->pools));
 	shared->workers = allocate(config, &bytes, config->workers, sizeof(*shared->workers));
-	if (shared->entries == NULL || shared->cold == NULL || shared->workers == NULL)
+	if (shared->entries == NULL || shared->cold == NULL || shared->pools == NULL ||
+		shared->workers == NULL)
 		return -ENOMEM;
+	for (uint32_t i = 0; i < shared->pools_count; i++)
+		pool_init(shared, i, pool);
 	for (uint32_t i = 0; i < config->workers; i++)
-		worker_init(shared, i, pool);
+		worker_init(shared, i);
 	int error = create_tables(shared, &bytes);
 	if (error == 0)
 		error = shared_locks_create(shared);
+	if (error == 0 && config->sharing->moves)
+		error = shared_handover_create(shared);
 	shared->workers[0].stats.memory_bytes = bytes;
 	return error;
 }
@@ -163,6 +178,7 @@ void conntrack_shared_destroy(struct conntrack_shared *shared)
 	struct base_arena *arena = shared->config.arena;
 	uint32_t workers = shared->config.workers;
 	shared_locks_destroy(shared);
+	shared_handover_destroy(shared);
 	for (uint32_t i = 0; shared->tables != NULL && i < shared->tables_count; i++) {
 		struct shared_table *table = &shared->tables[i];
 		base_arena_free(arena, table->buckets,
@@ -173,6 +189,7 @@ void conntrack_shared_destroy(struct conntrack_shared *shared)
 	base_arena_free(arena, shared->tables, shared->tables_count * sizeof(*shared->tables));
 	base_arena_free(arena, shared->entries, (size_t)shared->places * sizeof(*shared->entries));
 	base_arena_free(arena, shared->cold, (size_t)shared->places * sizeof(*shared->cold));
+	base_arena_free(arena, shared->pools, shared->pools_count * sizeof(*shared->pools));
 	base_arena_free(arena, shared->workers, workers * sizeof(*shared->workers));
 	base_arena_free(arena, shared, sizeof(*shared));
 }
@@ -253,12 +270,10 @@ static unsigned int expire(struct conntrack_shared *shared, struct conntrack_sha
 	uint64_t horizon_ns, unsigned int budget)
 {
 	unsigned int removed = 0;
-	if (budget > worker->pool.fresh)
-		budget = worker->pool.fresh;
 	while (budget != 0) {
 		uint32_t conns[SHARED_SCAN];
 		unsigned int looks = budget < SHARED_SCAN ? budget : SHARED_SCAN;
-		unsigned int count = scan(shared, &worker->pool, horizon_ns, looks, conns);
+		unsigned int count = scan(shared, worker->pool, horizon_ns, looks, conns);
 		worker->stats.looked_at += looks;
 		budget -= looks;
 		if (count != 0)
@@ -274,15 +289,26 @@ unsigned int conntrack_shared_advance(
 	struct conntrack_shared_worker *own = &shared->workers[worker];
 	if (now_ns > atomic_load_explicit(&own->clock_ns, memory_order_relaxed))
 		atomic_store_explicit(&own->clock_ns, now_ns, memory_order_release);
-	unsigned int removed = expire(shared, own, horizon_of(shared, own), budget);
-	if (shared->config.sharing->quiet != NULL)
-		shared->config.sharing->quiet(shared, own);
+	const struct conntrack_sharing_ops *ops = shared->config.sharing;
+	uint64_t horizon_ns = horizon_of(shared, own);
+	unsigned int removed = 0;
+	for (uint32_t parts = 0; parts < (ops->turn != NULL ? shared->pools_count : 1) &&
+				 budget != 0 && (ops->turn == NULL || ops->turn(shared, own));
+		parts++) {
+		unsigned int looks = budget < own->pool->fresh ? budget : own->pool->fresh;
+		removed += expire(shared, own, horizon_ns, looks);
+		budget -= looks;
+	}
+	if (ops->quiet != NULL)
+		ops->quiet(shared, own);
 	return removed;
 }
 
 void conntrack_shared_end(struct conntrack_shared *shared, unsigned int worker)
 {
 	struct conntrack_shared_worker *own = &shared->workers[worker];
+	if (shared->config.sharing->leave != NULL)
+		shared->config.sharing->leave(shared, own);
 	if (shared->config.sharing->quiet != NULL)
 		shared->config.sharing->quiet(shared, own);
 	atomic_store_explicit(&own->clock_ns, UINT64_MAX, memory_order_release);
@@ -293,9 +319,10 @@ void conntrack_shared_finish(struct conntrack_shared *shared, uint64_t end_ns)
 {
 	const struct conntrack_sharing_ops *ops = shared->config.sharing;
 	uint64_t horizon_ns = end_ns == UINT64_MAX ? UINT64_MAX - 1 : end_ns;
-	for (uint32_t i = 0; i < shared->config.workers; i++) {
-		struct conntrack_shared_worker *worker = &shared->workers[i];
-		expire(shared, worker, horizon_ns, worker->pool.fresh);
+	for (uint32_t i = 0; i < shared->pools_count; i++) {
+		struct conntrack_shared_worker *worker = &shared->workers[ops->moves ? 0 : i];
+		worker->pool = &shared->pools[i];
+		expire(shared, worker, horizon_ns, worker->pool->fresh);
 	}
 	/* All are away: whoever has retired something gets it back now. */
 	for (uint32_t i = 0; i < shared->config.workers; i++)
@@ -321,6 +348,19 @@ static void add_stats(struct conntrack_shared_stats *to, const struct conntrack_
 	to->retries += from->retries;
 	to->lost_races += from->lost_races;
 	to->contended += from->contended;
+	to->backwards += from->backwards;
+	to->handovers += from->handovers;
+	to->parked += from->parked;
+	to->parked_most = from->parked_most > to->parked_most ? from->parked_most : to->parked_most;
+	to->pauses += from->pauses;
+	to->pause_cycles += from->pause_cycles;
+	to->transfer_cycles += from->transfer_cycles;
+	to->transfer_most_cycles = from->transfer_most_cycles > to->transfer_most_cycles
+					   ? from->transfer_most_cycles
+					   : to->transfer_most_cycles;
+	to->pause_most_cycles = from->pause_most_cycles > to->pause_most_cycles
+					? from->pause_most_cycles
+					: to->pause_most_cycles;
 	to->memory_bytes += from->memory_bytes;
 	to->live += from->inserted - from->expired;
 }

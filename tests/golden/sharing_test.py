@@ -60,6 +60,9 @@ class Sharing(unittest.TestCase):
         self.assertGreater(rows["shard", 1]["inserted"], document["flows"])
         for (name, _), row in rows.items():
             self.assertEqual(row["dump"] is not None, name in ("readers", "lockfree"))
+        self.assertIsNone(rows["handover", 1]["handover"])
+        self.assertGreater(rows["handover", 3]["handover"]["buckets"], 50)
+        self.assertEqual(rows["handover", 3]["handover"]["reordered_packets"], 0)
 
     def test_a_capture_spread_over_workers(self):
         document = bench("--trace", CAPTURE, "--workers", "1,2,4", "--spread", "--timeout", "1s",

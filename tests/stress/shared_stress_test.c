@@ -76,11 +76,14 @@ static void run_and_judge(struct setting *setting, const struct conntrack_sharin
 			(unsigned long long)verdict.failures_sum, verdict.first_failure);
 	assert_true(verdict.compared_flows > 0 || spread);
 	assert_int_equal(stats.live, 0);
+	assert_true(sharing->any_worker || stats.backwards == 0);
 	assert_int_equal(stats.refused_pool + stats.refused_bucket + stats.overflowed, 0);
-	print_message("%-12s %s: %llu connections, %llu retries, %llu lost races, %llu contended\n",
+	print_message("%-12s %s: %llu connections, %llu retries, %llu lost races, %llu contended, "
+		      "%llu taken over, %llu parked\n",
 		sharing->name, spread ? "spread" : "by hash", (unsigned long long)stats.inserted,
 		(unsigned long long)stats.retries, (unsigned long long)stats.lost_races,
-		(unsigned long long)stats.contended);
+		(unsigned long long)stats.contended, (unsigned long long)stats.handovers,
+		(unsigned long long)stats.parked);
 	conntrack_shared_destroy(shared);
 }
 
@@ -120,6 +123,25 @@ static void packets_spread_over_workers_are_counted_once(void **)
 	judge_all(2, true, long_ns, seed);
 	judge_all(4, true, long_ns, seed + 1);
 	judge_all(3, true, short_ns, seed + 2);
+}
+
+/* Thousands of hand-overs while packets run: nothing lost, nothing reordered. */
+static void buckets_move_between_workers(void **)
+{
+	uint64_t seed = seed_now();
+	for (unsigned int workers = 2; workers <= 4; workers++) {
+		const struct shared_world_options options = { .workers = workers,
+			.flows = 6000,
+			.packets_per_flow = 6,
+			.step_ns = STEP_NS,
+			.gap_ns = 40 * STEP_NS,
+			.moves = 3000,
+			.seed = seed + workers };
+		struct setting setting;
+		set_up(&setting, &options, workers == 2 ? long_ns : short_ns);
+		run_and_judge(&setting, conntrack_sharing_by_name("handover"), false, 16);
+		tear_down(&setting);
+	}
 }
 
 /* ---- readers --------------------------------------------------------------------------------- */
@@ -229,6 +251,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(packets_by_hash_give_what_one_thread_gives),
 		cmocka_unit_test(packets_spread_over_workers_are_counted_once),
+		cmocka_unit_test(buckets_move_between_workers),
 		cmocka_unit_test(views_are_whole_while_workers_write),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,33 @@ static int by_time(const void *a, const void *b)
 	return memcmp(&x->key, &y->key, sizeof(x->key));
 }
 
+/* Moves at random moments, in order, each of a random bucket to a random worker. */
+static void steer(struct shared_world *world, const struct shared_world_options *options,
+	struct base_rng *rng)
+{
+	uint8_t owners[CONNTRACK_SHARED_BUCKETS];
+	unsigned int next = 0;
+	for (unsigned int m = 0; m < world->moves_count; m++)
+		world->moves[m] = (struct shared_world_move){
+			.at = world->count * m / world->moves_count +
+			      base_rng_below(rng, world->count / world->moves_count),
+			.bucket = (uint32_t)base_rng_below(rng, CONNTRACK_SHARED_BUCKETS),
+			.to = (uint8_t)base_rng_below(rng, options->workers),
+		};
+	for (uint32_t b = 0; b < CONNTRACK_SHARED_BUCKETS; b++)
+		owners[b] = (uint8_t)conntrack_shared_first_owner(b, options->workers);
+	for (uint64_t i = 0; i < world->count; i++) {
+		for (; next < world->moves_count && world->moves[next].at == i; next++) {
+			struct shared_world_move *move = &world->moves[next];
+			move->from = owners[move->bucket];
+			owners[move->bucket] = move->to;
+		}
+		world->worker_of[i] =
+			options->spread ? (uint8_t)base_rng_below(rng, options->workers)
+					: owners[conntrack_shared_bucket(world->packets[i].hash)];
+	}
+}
+
 void shared_world_create(struct shared_world *world, const struct shared_world_options *options)
 {
 	unsigned int each = options->packets_per_flow;
@@ -79,16 +106,17 @@ void shared_world_create(struct shared_world *world, const struct shared_world_o
 		}
 	}
 	qsort(world->packets, world->count, sizeof(*world->packets), by_time);
-	for (uint64_t i = 0; i < world->count; i++)
-		world->worker_of[i] =
-			(uint8_t)(options->spread ? base_rng_below(&rng, options->workers)
-						  : world->packets[i].hash % options->workers);
+	world->moves_count = options->moves;
+	world->moves = calloc(options->moves + 1, sizeof(*world->moves));
+	BASE_ASSERT(world->moves != NULL);
+	steer(world, options, &rng);
 }
 
 void shared_world_destroy(struct shared_world *world)
 {
 	free(world->packets);
 	free(world->worker_of);
+	free(world->moves);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -137,17 +165,22 @@ static void *worker_thread(void *context)
 	struct run *run = thread->run;
 	const struct shared_world *world = run->world;
 	struct base_packet *burst[BASE_BURST_MAX];
-	struct base_packet *copies =
-		aligned_alloc(BASE_CACHE_LINE, BASE_BURST_MAX * sizeof(*copies));
-	unsigned int count = 0;
-	BASE_ASSERT(copies != NULL);
+	unsigned int count = 0, next = 0;
 	conntrack_shared_begin(run->shared, thread->worker);
 	for (uint64_t i = 0; i < world->count; i++) {
-		if (world->worker_of[i] == thread->worker) {
-			copies[count] = world->packets[i];
-			burst[count] = &copies[count];
-			count++;
+		for (; next < world->moves_count && world->moves[next].at == i; next++) {
+			if (world->moves[next].from != thread->worker)
+				continue;
+			if (count != 0)
+				work(run, thread->worker, burst, count, i);
+			count = 0;
+			atomic_store_explicit(
+				&run->passed[thread->worker], i, memory_order_relaxed);
+			conntrack_shared_give(run->shared, thread->worker,
+				world->moves[next].bucket, world->moves[next].to);
 		}
+		if (world->worker_of[i] == thread->worker)
+			burst[count++] = &world->packets[i];
 		if (count == run->burst) {
 			work(run, thread->worker, burst, count, i);
 			count = 0;
@@ -157,7 +190,6 @@ static void *worker_thread(void *context)
 	if (count != 0)
 		conntrack_shared_process(run->shared, thread->worker, burst, count);
 	conntrack_shared_end(run->shared, thread->worker);
-	free(copies);
 	return NULL;
 }
 

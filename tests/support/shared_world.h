@@ -10,10 +10,19 @@
 
 #include <stdatomic.h>
 
+struct shared_world_move {
+	uint64_t at; /* from this packet on */
+	uint32_t bucket;
+	uint8_t from, to;
+};
+
 struct shared_world {
 	struct base_packet *packets; /* in the order of time */
 	uint64_t count;
 	uint8_t *worker_of; /* by packet */
+	/* Of these packets the one before is the last that its worker gets of a bucket. */
+	struct shared_world_move *moves;
+	unsigned int moves_count;
 	unsigned int workers;
 	uint64_t seed;
 };
@@ -24,6 +33,7 @@ struct shared_world_options {
 	uint64_t step_ns;      /* between packets of a flow */
 	uint64_t gap_ns;       /* an idle time in the middle of every fourth flow */
 	bool spread;           /* packets of a flow go to any worker; else by hash */
+	unsigned int moves;    /* hand-overs on the way */
 	uint64_t seed;
 };
 

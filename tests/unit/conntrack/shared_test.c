@@ -147,16 +147,21 @@ static void fill_up(const struct conntrack_sharing_ops *sharing)
 	struct world world;
 	struct conntrack_shared_stats stats;
 	create(&world, sharing, 1, 50);
-	for (uint32_t flow = 0; flow < 60; flow++)
-		assert_int_equal(send(&world, 0, packet_of(flow, SECOND_NS)).conn != BASE_CONN_NONE,
-			flow < 50);
+	uint32_t places = conntrack_shared_places(world.shared), sent = 2 * places, refused = 0;
+	assert_true(sharing->moves || places == 50);
+	for (uint32_t flow = 0; flow < sent; flow++)
+		refused += send(&world, 0, packet_of(flow, SECOND_NS)).conn == BASE_CONN_NONE;
 	conntrack_shared_stats(world.shared, &stats);
-	assert_int_equal(stats.refused_pool, 10);
+	assert_int_equal(stats.refused_pool + stats.refused_bucket, refused);
+	/* A pool for each bucket is not full when the others are. */
+	assert_true(refused >= places && (sharing->moves || refused == places));
 	/* all of them go, and as many come again */
-	conntrack_shared_advance(world.shared, 0, 100 * SECOND_NS, 50);
-	for (uint32_t flow = 100; flow < 150; flow++)
-		assert_int_not_equal(
-			send(&world, 0, packet_of(flow, 100 * SECOND_NS)).conn, BASE_CONN_NONE);
+	conntrack_shared_advance(world.shared, 0, 100 * SECOND_NS, places);
+	conntrack_shared_stats(world.shared, &stats);
+	assert_int_equal(stats.live, 0);
+	for (uint32_t flow = 0; flow < sent; flow++)
+		refused -= send(&world, 0, packet_of(flow, 100 * SECOND_NS)).conn == BASE_CONN_NONE;
+	assert_int_equal(refused, 0);
 	conntrack_shared_end(world.shared, 0);
 	destroy(&world);
 }
@@ -281,6 +286,52 @@ static void leave_out(const struct conntrack_sharing_ops *sharing)
 	destroy(&world);
 }
 
+static void hand_over(const struct conntrack_sharing_ops *sharing)
+{
+	struct world world;
+	struct conntrack_shared_stats stats;
+	if (!sharing->moves)
+		return;
+	create(&world, sharing, 2, 1000);
+	/* A flow of a bucket that worker 0 owns. */
+	uint32_t flow = 0, bucket;
+	do {
+		bucket = conntrack_shared_bucket(packet_of(++flow, 0).hash);
+	} while (conntrack_shared_first_owner(bucket, 2) != 0);
+	struct base_packet first = send(&world, 0, packet_of(flow, SECOND_NS));
+	/* Two come to worker 1 before the bucket does. */
+	struct base_packet early[2] = { packet_of(flow, 3 * SECOND_NS),
+		packet_of(flow, 4 * SECOND_NS) };
+	struct base_packet *burst[2] = { &early[0], &early[1] };
+	conntrack_shared_process(world.shared, 1, burst, 2);
+	assert_int_equal(early[0].conn, BASE_CONN_NONE);
+	assert_int_equal(send(&world, 0, packet_of(flow, 2 * SECOND_NS)).conn, first.conn);
+	conntrack_shared_give(world.shared, 0, bucket, 1);
+	struct base_packet last = send(&world, 1, packet_of(flow, 5 * SECOND_NS));
+	assert_int_equal(last.conn, first.conn);
+	assert_int_equal(early[0].conn, first.conn);
+	assert_int_equal(early[1].conn, first.conn);
+	conntrack_shared_stats(world.shared, &stats);
+	assert_int_equal(stats.parked, 2);
+	assert_int_equal(stats.parked_most, 2);
+	assert_int_equal(stats.handovers, 1);
+	assert_int_equal(stats.pauses, 1);
+	assert_int_equal(stats.hits, 4);
+	assert_int_equal(stats.backwards, 0);
+	/* and back, without a packet that waits */
+	conntrack_shared_give(world.shared, 1, bucket, 0);
+	assert_int_equal(send(&world, 0, packet_of(flow, 6 * SECOND_NS)).conn, first.conn);
+	for (unsigned int i = 0; i < 2; i++)
+		conntrack_shared_end(world.shared, i);
+	destroy(&world);
+	assert_int_equal(world.last_removed.packets, 6);
+}
+
+static void a_bucket_changes_its_owner(void **)
+{
+	each(hand_over);
+}
+
 static void errors_and_packets_without_a_flow_pass(void **)
 {
 	each(leave_out);
@@ -386,6 +437,7 @@ int main(void)
 		cmocka_unit_test(a_bucket_holds_23_and_refuses_more),
 		cmocka_unit_test(nothing_goes_before_every_worker_is_past_it),
 		cmocka_unit_test(connections_can_be_read_where_that_is_promised),
+		cmocka_unit_test(a_bucket_changes_its_owner),
 		cmocka_unit_test(errors_and_packets_without_a_flow_pass),
 		cmocka_unit_test(impossible_sizes_are_refused),
 		cmocka_unit_test(the_judge_sees_faults),
