@@ -74,6 +74,7 @@ int options_parse_source_mac(
 int options_parse_fields(struct options *options, void *target, const char *text, char *message);
 int options_parse_order(struct options *options, void *target, const char *text, char *message);
 int options_parse_reframer(struct options *options, void *target, const char *text, char *message);
+int options_parse_sharing(struct options *options, void *target, const char *text, char *message);
 int options_parse_short(struct options *options, void *target, const char *text, char *message);
 int options_parse_sink(struct options *options, void *target, const char *text, char *message);
 int options_parse_slice_flow(

@@ -22,6 +22,18 @@ static const struct conntrack_sharing_ops *find(const char *name, char *message)
 	return NULL;
 }
 
+/* Of a replay, whose chains keep memory beside connections that only their worker may touch. */
+int options_parse_sharing(struct options *options, void *target, const char *text, char *message)
+{
+	(void)options;
+	(void)target;
+	if (strcmp(text, "shard") == 0)
+		return 0;
+	if (conntrack_sharing_by_name(text) == NULL)
+		return find(text, message) == NULL ? -EINVAL : 0;
+	return options_refuse(message, text, "shard; sheaf bench sharing compares the others");
+}
+
 static int parse_models(struct options *options, void *target, const char *text, char *message)
 {
 	uint32_t set = 0;

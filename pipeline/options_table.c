@@ -183,6 +183,8 @@ static const struct options_row run_rows[] = {
 		"how idle connections leave: a strategy of sheaf bench deletion, and "
 		"interval=T, budget=N, slots=N, hints=off behind it",
 		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_deletion },
+	{ "sharing", "NAME", "of connections between workers: shard, the one that replays have",
+		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_sharing },
 	{ "timeout", "ITEMS", "idle time until a connection ends: STATE=T,...; 0 means never",
 		OPTIONS_KIND_ITEMS, .commands = RUNS,
 		.offset = OPTIONS_FIELD(config.conntrack.timeout_ns), .items = timeout_items,

@@ -72,6 +72,14 @@ class Sharing(unittest.TestCase):
         self.assertTrue(rows["shard", 1]["works"])
         self.assertTrue(rows["lockfree", 4]["works"])
 
+    def test_a_replay_has_shards(self):
+        done = sheaf("replay", CAPTURE, "--workers", 2, "--sharing", "shard", "--no-huge", "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in models()[1:]:
+            done = sheaf("replay", CAPTURE, "--sharing", name)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("sheaf bench sharing", done.stderr)
+
     def test_a_table_that_runs_full_is_told(self):
         done = sheaf("bench", "sharing", "--flows", 2000, "--packets", 10000, "--conns", 50,
                      "--rounds", 1, "--sharing", "shard,lockfree", "--no-dump")
