@@ -14,6 +14,9 @@ struct conntrack_context {
 	struct conntrack *tracker;
 	struct base_burst *burst;
 	struct conntrack_entry *entries;
+	/* conntrack_packet, or conntrack_tcp_windowed where windows are kept. */
+	uint32_t (*take)(struct conntrack_context *context, struct base_packet *packet,
+		unsigned int index, uint32_t conn);
 	unsigned int plain; /* what the short path's mask leaves of the flags of its packets */
 	unsigned int index; /* of the packet in the burst */
 };
@@ -74,6 +77,10 @@ bool conntrack_tcp_open(const struct conntrack *tracker, const struct base_packe
 /* The packet has begun a TCP connection; windows are on. */
 void conntrack_tcp_opened(struct conntrack_context *context, const struct base_packet *packet,
 	uint32_t conn, bool reply);
+
+/* conntrack_packet, with a short way for segments of open connections. */
+uint32_t conntrack_tcp_windowed(struct conntrack_context *context, struct base_packet *packet,
+	unsigned int index, uint32_t conn);
 
 /* A packet with a whole TCP header, of a TCP connection. Returns its connection. */
 uint32_t conntrack_tcp_packet(

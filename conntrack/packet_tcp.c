@@ -288,3 +288,44 @@ uint32_t conntrack_tcp_packet(
 	conntrack_packet_refuse(context, packet, conn, reply);
 	return conn;
 }
+
+enum {
+	/* A whole segment that is what was sent. */
+	SEGMENT_MASK = BASE_PACKET_FLOW | BASE_PACKET_L4 | BASE_PACKET_ICMP_ERROR |
+		       BASE_PACKET_CHECKSUM_BAD | BASE_PACKET_FRAGMENT,
+	SEGMENT = BASE_PACKET_FLOW | BASE_PACKET_L4,
+	/* Of a connection where an ACK changes nothing but numbers. */
+	OPEN_FLAGS =
+		CONNTRACK_ENTRY_ASSURED | CONNTRACK_ENTRY_ORIGIN_SEEN | CONNTRACK_ENTRY_REPLY_SEEN,
+};
+
+uint32_t conntrack_tcp_windowed(struct conntrack_context *context, struct base_packet *packet,
+	unsigned int index, uint32_t conn)
+{
+	struct conntrack *tracker = context->tracker;
+	if (conn == BASE_CONN_NONE || (packet->flags & SEGMENT_MASK) != SEGMENT ||
+		packet->drop_reason != BASE_DROP_NONE)
+		return conntrack_packet(context, packet, index, conn);
+	struct conntrack_entry *entry = &context->entries[conn];
+	if (entry->state != CONNTRACK_STATE_TCP_ESTABLISHED ||
+		(entry->flags & OPEN_FLAGS) != OPEN_FLAGS ||
+		conntrack_tcp_class(packet->tcp_flags) != CONNTRACK_TCP_CLASS_ACK ||
+		conntrack_is_expired(tracker, entry, packet->time_ns))
+		return conntrack_packet(context, packet, index, conn);
+	bool reply = conntrack_is_reply(entry, packet);
+	enum conntrack_tcp_carry carry =
+		conntrack_tcp_window_carry_on(&tracker->windows[conn], packet, reply);
+	if (carry == CONNTRACK_TCP_CARRY_NOT)
+		return conntrack_packet(context, packet, index, conn);
+	unsigned int keep = carry == CONNTRACK_TCP_CARRY_STUCK ? CONNTRACK_KEEP_UNACKED
+							       : CONNTRACK_KEEP_ASSURED;
+	unsigned int flags = (entry->flags & ~(unsigned int)CONNTRACK_ENTRY_KEEP) |
+			     keep << CONNTRACK_ENTRY_KEEP_SHIFT;
+	if (packet->time_ns > entry->last_seen_ns)
+		entry->last_seen_ns = packet->time_ns;
+	if (flags != entry->flags)
+		conntrack_transition(tracker, conn, entry->state, flags);
+	conntrack_count_packet(entry);
+	conntrack_mark(packet, entry, conn, reply, 0);
+	return conn;
+}

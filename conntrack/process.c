@@ -167,7 +167,7 @@ static inline uint32_t track(struct conntrack_context *context, struct base_pack
 {
 	unsigned int packet_flags = packet->flags;
 	if (BASE_UNLIKELY(conn == BASE_CONN_NONE || (packet_flags & PLAIN_MASK) != context->plain))
-		return conntrack_packet(context, packet, index, conn);
+		return context->take(context, packet, index, conn);
 
 	struct conntrack_entry *entry = &context->entries[conn];
 	unsigned int flags = entry->flags;
@@ -182,7 +182,7 @@ static inline uint32_t track(struct conntrack_context *context, struct base_pack
 		context->tracker->lookup_idle_max_ns[(flags & CONNTRACK_ENTRY_KEEP) | state];
 	if (BASE_UNLIKELY(newest_ns - last_ns > idle_max_ns || cell != state ||
 			  (flags & (CONNTRACK_ENTRY_ORIGIN_SEEN << reply)) == 0))
-		return conntrack_packet(context, packet, index, conn);
+		return context->take(context, packet, index, conn);
 
 	entry->last_seen_ns = newest_ns;
 	conntrack_count_packet(entry);
@@ -221,6 +221,7 @@ void conntrack_process_burst(struct conntrack *tracker, struct base_burst *burst
 		.tracker = tracker,
 		.burst = burst,
 		.entries = tracker->entries,
+		.take = tracker->windows == NULL ? conntrack_packet : conntrack_tcp_windowed,
 		/* With dropped packets among them, or with windows, all are looked at closely. */
 		.plain = burst->drop_count == 0 && tracker->windows == NULL ? PLAIN : PLAIN_NEVER,
 	};

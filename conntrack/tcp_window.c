@@ -408,6 +408,46 @@ enum conntrack_tcp_fit conntrack_tcp_window_judge(struct conntrack_tcp_window *w
 	return rst == RST_DOUBTED ? CONNTRACK_TCP_FITS_AS_IS : CONNTRACK_TCP_FITS;
 }
 
+/* No SACK blocks among them. */
+static bool options_are_plain(const uint8_t *header, uint32_t header_len)
+{
+	static const uint32_t nop_nop_times = 0x0101080a; /* what most hosts send, RFC 7323 A */
+	return header_len == HEADER ||
+	       (header_len == HEADER + 12 && load32(header + HEADER) == nop_nop_times);
+}
+
+enum conntrack_tcp_carry conntrack_tcp_window_carry_on(
+	struct conntrack_tcp_window *window, const struct base_packet *packet, bool reply)
+{
+	const uint8_t *header = packet->data + packet->l4_offset;
+	struct conntrack_tcp_side *sender = &window->side[reply], *receiver = &window->side[!reply];
+	uint32_t header_len = (header[12] >> 4) * 4u;
+	struct conntrack_tcp_segment segment = {
+		.seq = load32(header + 4),
+		.ack = load32(header + 8),
+		.end = load32(header + 4) + packet->payload_len,
+		.window = (uint16_t)(header[14] << 8 | header[15]),
+		.flags = BASE_TCP_ACK,
+	};
+	struct edges e = { segment.seq, segment.end, segment.ack, segment.ack };
+	if (sender->max_window == 0 || receiver->max_window == 0 ||
+		packet->payload_len == UINT16_MAX ||
+		header_len > (uint32_t)packet->cap_len - packet->l4_offset ||
+		((receiver->flags & CONNTRACK_TCP_SIDE_SACKS) != 0 &&
+			!options_are_plain(header, header_len)))
+		return CONNTRACK_TCP_CARRY_NOT;
+	/* Bounds I to IV. */
+	if (after(e.end, sender->max_end) || after(e.seq, sender->max_end) ||
+		after(e.ack, receiver->end) || !is_recent(sender, receiver, &e) ||
+		!acks_recent(sender, receiver, &e))
+		return CONNTRACK_TCP_CARRY_NOT;
+	learn(sender, receiver, &segment, &e);
+	count_repeats(window, &segment, reply);
+	window->last_class = CONNTRACK_TCP_CLASS_ACK;
+	return conntrack_tcp_window_is_stuck(window) ? CONNTRACK_TCP_CARRY_STUCK
+						     : CONNTRACK_TCP_CARRY_ON;
+}
+
 void conntrack_tcp_window_ignore(struct conntrack_tcp_window *window,
 	const struct conntrack_tcp_segment *segment, enum conntrack_state state, bool reply)
 {
@@ -451,11 +491,4 @@ bool conntrack_tcp_window_refused_close(struct conntrack_tcp_window *window,
 	window->last_class = segment->class;
 	window->last_reply = reply;
 	return false;
-}
-
-bool conntrack_tcp_window_is_stuck(const struct conntrack_tcp_window *window)
-{
-	unsigned int flags = window->side[0].flags | window->side[1].flags;
-	return window->repeats >= CONNTRACK_TCP_REPEATS_MAX ||
-	       (flags & CONNTRACK_TCP_SIDE_UNACKED) != 0 || window->last_window == 0;
 }

@@ -101,6 +101,18 @@ enum conntrack_tcp_fit conntrack_tcp_window_judge(struct conntrack_tcp_window *w
 	const struct conntrack_tcp_segment *segment, const struct conntrack_tcp_question *question,
 	bool *broken);
 
+/* The short way of what most segments are: an ACK, with or without data, inside an open connection
+ * whose sides have both been seen, that fits. NOT: it may be anything else, nothing was done, and
+ * conntrack_tcp_window_judge must be asked. Otherwise that was done which it would have done. */
+enum conntrack_tcp_carry {
+	CONNTRACK_TCP_CARRY_NOT,
+	CONNTRACK_TCP_CARRY_ON,
+	CONNTRACK_TCP_CARRY_STUCK /* on; and conntrack_tcp_window_is_stuck */
+};
+
+enum conntrack_tcp_carry conntrack_tcp_window_carry_on(
+	struct conntrack_tcp_window *window, const struct base_packet *packet, bool reply);
+
 /* A segment that the state table ignores. */
 void conntrack_tcp_window_ignore(struct conntrack_tcp_window *window,
 	const struct conntrack_tcp_segment *segment, enum conntrack_state state, bool reply);
@@ -113,4 +125,9 @@ bool conntrack_tcp_window_refused_close(struct conntrack_tcp_window *window,
 	const struct conntrack_tcp_segment *segment, bool reply);
 
 /* Somebody sends, and nobody answers. */
-bool conntrack_tcp_window_is_stuck(const struct conntrack_tcp_window *window);
+static inline bool conntrack_tcp_window_is_stuck(const struct conntrack_tcp_window *window)
+{
+	unsigned int flags = window->side[0].flags | window->side[1].flags;
+	return window->repeats >= CONNTRACK_TCP_REPEATS_MAX ||
+	       (flags & CONNTRACK_TCP_SIDE_UNACKED) != 0 || window->last_window == 0;
+}
