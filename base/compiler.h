@@ -17,6 +17,13 @@
 		__builtin_prefetch((address), 0, 3);                                               \
 		__asm__ __volatile__("");                                                          \
 	})
+/* Into the second-level cache, for many at a time: the first level has places for about a dozen
+ * lines under way, and a further prefetch waits for one. */
+#define BASE_PREFETCH_FAR(address)                                                                 \
+	__extension__({                                                                            \
+		__builtin_prefetch((address), 0, 2);                                               \
+		__asm__ __volatile__("");                                                          \
+	})
 #define BASE_PREFETCH_W(address)                                                                   \
 	__extension__({                                                                            \
 		__builtin_prefetch((address), 1, 3);                                               \

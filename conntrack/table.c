@@ -139,25 +139,16 @@ static uint16_t filter_of(
 }
 
 static struct conntrack_table_line *line_of(const struct conntrack_table *table,
-	struct conntrack_table_line *bucket, uint32_t index, unsigned int *place)
+	struct conntrack_table_line *bucket, uint16_t tag, uint32_t index, unsigned int *place)
 {
-	unsigned int count = bucket->count;
-	struct conntrack_table_line *line = bucket;
-	unsigned int fill = count < CONNTRACK_TABLE_LINE_PAIRS ? count : CONNTRACK_TABLE_LINE_PAIRS;
-	uint32_t next = bucket->next;
-	unsigned int next_fill = overflow_fill(bucket);
-	for (;;) {
-		for (unsigned int i = 0; i < fill; i++) {
-			if (line->index[i] == index) {
-				*place = i;
+	for (struct conntrack_table_line *line = bucket;; line = &table->overflow[line->next]) {
+		unsigned int mask = conntrack_table_match(line, tag);
+		for (; mask != 0; mask &= mask - 1) {
+			*place = (unsigned int)__builtin_ctz(mask);
+			if (BASE_LIKELY(line->index[*place] == index))
 				return line;
-			}
 		}
-		BASE_ASSERT(next != LINE_NONE);
-		line = &table->overflow[next];
-		next = line->next;
-		fill = next_fill;
-		next_fill = CONNTRACK_TABLE_LINE_PAIRS;
+		BASE_ASSERT(line->next != LINE_NONE);
 	}
 }
 
@@ -165,7 +156,8 @@ void conntrack_table_remove(struct conntrack_table *table, uint64_t mixed, uint3
 {
 	struct conntrack_table_line *bucket = conntrack_table_bucket(table, mixed);
 	unsigned int place;
-	struct conntrack_table_line *line = line_of(table, bucket, index, &place);
+	struct conntrack_table_line *line =
+		line_of(table, bucket, conntrack_table_tag(mixed), index, &place);
 
 	/* The last pair fills the hole, so that the bucket stays compact. */
 	unsigned int fill = overflow_fill(bucket);

@@ -91,7 +91,7 @@ static void guess_burst(
 	unsigned int active_count = 0;
 	bool prefetch = !table->config.no_prefetch;
 	for (unsigned int i = 0; prefetch && i < count; i++)
-		BASE_PREFETCH(head_of(table, mixed[i]));
+		BASE_PREFETCH_FAR(head_of(table, mixed[i]));
 	for (unsigned int i = 0; i < count; i++) {
 		at[i] = *head_of(table, mixed[i]);
 		conns[i] = BASE_CONN_NONE;
@@ -99,7 +99,7 @@ static void guess_burst(
 			continue;
 		active[active_count++] = (uint16_t)i;
 		if (prefetch)
-			BASE_PREFETCH(&table->nodes[at[i] - 1]);
+			BASE_PREFETCH_FAR(&table->nodes[at[i] - 1]);
 	}
 	while (active_count != 0) {
 		unsigned int still = 0;
@@ -114,7 +114,7 @@ static void guess_burst(
 				at[i] = node.next;
 				active[still++] = (uint16_t)i;
 				if (prefetch)
-					BASE_PREFETCH(&table->nodes[node.next - 1]);
+					BASE_PREFETCH_FAR(&table->nodes[node.next - 1]);
 			}
 		}
 		active_count = still;
@@ -163,6 +163,11 @@ static void chaining_remove(void *opaque, uint64_t mixed, uint32_t conn)
 	table->count--;
 }
 
+static void chaining_prefetch(const void *opaque, uint64_t mixed)
+{
+	BASE_PREFETCH_W(head_of(opaque, mixed));
+}
+
 static unsigned int chaining_neighbours(
 	const void *opaque, uint64_t mixed, uint32_t *conns, unsigned int max)
 {
@@ -202,5 +207,6 @@ const struct conntrack_table_ops conntrack_table_chaining_ops = {
 	.insert = chaining_insert,
 	.remove = chaining_remove,
 	.neighbours = chaining_neighbours,
+	.prefetch = chaining_prefetch,
 	.check = chaining_check,
 };

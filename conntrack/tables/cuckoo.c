@@ -323,6 +323,11 @@ static void cuckoo_remove(void *opaque, uint64_t mixed, uint32_t conn)
 	give_credit(table);
 }
 
+static void cuckoo_prefetch(const void *opaque, uint64_t mixed)
+{
+	BASE_PREFETCH_W(cuckoo_first_line(opaque, mixed));
+}
+
 static unsigned int cuckoo_neighbours(
 	const void *opaque, uint64_t mixed, uint32_t *conns, unsigned int max)
 {
@@ -387,5 +392,6 @@ const struct conntrack_table_ops conntrack_table_cuckoo_ops = {
 	.insert = cuckoo_insert,
 	.remove = cuckoo_remove,
 	.neighbours = cuckoo_neighbours,
+	.prefetch = cuckoo_prefetch,
 	.check = cuckoo_check,
 };

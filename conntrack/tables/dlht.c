@@ -257,6 +257,11 @@ static void dlht_remove(void *opaque, uint64_t mixed, uint32_t conn)
 	}
 }
 
+static void dlht_prefetch(const void *opaque, uint64_t mixed)
+{
+	BASE_PREFETCH_W(dlht_bin(opaque, mixed));
+}
+
 static unsigned int dlht_neighbours(
 	const void *opaque, uint64_t mixed, uint32_t *conns, unsigned int max)
 {
@@ -307,5 +312,6 @@ const struct conntrack_table_ops conntrack_table_dlht_ops = {
 	.insert = dlht_insert,
 	.remove = dlht_remove,
 	.neighbours = dlht_neighbours,
+	.prefetch = dlht_prefetch,
 	.check = dlht_check,
 };

@@ -249,6 +249,11 @@ static void growing_remove(void *opaque, uint64_t mixed, uint32_t conn)
 	move_some(table);
 }
 
+static void growing_prefetch(const void *opaque, uint64_t mixed)
+{
+	BASE_PREFETCH_W(growing_line(opaque, mixed));
+}
+
 static unsigned int growing_neighbours(
 	const void *opaque, uint64_t mixed, uint32_t *conns, unsigned int max)
 {
@@ -308,5 +313,6 @@ const struct conntrack_table_ops conntrack_table_growing_ops = {
 	.insert = growing_insert,
 	.remove = growing_remove,
 	.neighbours = growing_neighbours,
+	.prefetch = growing_prefetch,
 	.check = growing_check,
 };

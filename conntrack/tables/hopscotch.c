@@ -120,8 +120,8 @@ static const void *hopscotch_line(const void *opaque, uint64_t mixed)
 {
 	const struct hopscotch *table = opaque;
 	size_t home = home_of(table, mixed);
-	BASE_PREFETCH(table->tags + home);
-	BASE_PREFETCH(table->tags + home + RANGE - 1);
+	BASE_PREFETCH_FAR(table->tags + home);
+	BASE_PREFETCH_FAR(table->tags + home + RANGE - 1);
 	return &table->slots[home];
 }
 
@@ -241,6 +241,11 @@ static void hopscotch_remove(void *opaque, uint64_t mixed, uint32_t conn)
 	table->count--;
 }
 
+static void hopscotch_prefetch(const void *opaque, uint64_t mixed)
+{
+	BASE_PREFETCH_W(hopscotch_line(opaque, mixed));
+}
+
 static unsigned int hopscotch_neighbours(
 	const void *opaque, uint64_t mixed, uint32_t *conns, unsigned int max)
 {
@@ -288,5 +293,6 @@ const struct conntrack_table_ops conntrack_table_hopscotch_ops = {
 	.insert = hopscotch_insert,
 	.remove = hopscotch_remove,
 	.neighbours = hopscotch_neighbours,
+	.prefetch = hopscotch_prefetch,
 	.check = hopscotch_check,
 };

@@ -199,6 +199,11 @@ static void robin_hood_remove(void *opaque, uint64_t mixed, uint32_t conn)
 	table->count--;
 }
 
+static void robin_hood_prefetch(const void *opaque, uint64_t mixed)
+{
+	BASE_PREFETCH_W(robin_hood_line(opaque, mixed));
+}
+
 static unsigned int robin_hood_neighbours(
 	const void *opaque, uint64_t mixed, uint32_t *conns, unsigned int max)
 {
@@ -245,5 +250,6 @@ const struct conntrack_table_ops conntrack_table_robin_hood_ops = {
 	.insert = robin_hood_insert,
 	.remove = robin_hood_remove,
 	.neighbours = robin_hood_neighbours,
+	.prefetch = robin_hood_prefetch,
 	.check = robin_hood_check,
 };

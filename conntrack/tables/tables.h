@@ -9,6 +9,9 @@
  *   2  compare tags there; prefetch the entry of the first match, or the line that may have it
  *   3  compare tags in those lines; prefetch the entries
  *   4  compare keys; a key that differs from its guess is looked up afresh
+ *
+ * Prefetches go to the second-level cache: the first level has too few places for lines under way
+ * to wait for a whole burst at once.
  */
 #pragma once
 
@@ -91,53 +94,67 @@ struct conntrack_tables_steps {
 static inline void conntrack_tables_prefetch_key(
 	const struct conntrack_table_config *config, uint32_t conn)
 {
-	BASE_PREFETCH_W(conntrack_table_key(config, conn));
+	BASE_PREFETCH_FAR(conntrack_table_key(config, conn));
 }
 
-/* Passes 1 to 3. Every key's guess into conns. */
-static inline __attribute__((always_inline)) void conntrack_tables_guess_burst(const void *table,
+/* Pass 2. Every key's guess into conns; those whose first line does not decide into late, whose
+ * number is returned. */
+static inline __attribute__((always_inline)) unsigned int conntrack_tables_guess(const void *table,
 	const struct conntrack_table_config *config, const struct conntrack_tables_steps *steps,
-	const uint64_t *mixed, unsigned int count, uint32_t *conns)
+	const uint64_t *mixed, unsigned int count, uint32_t *conns, uint16_t *late)
 {
-	uint16_t late[BASE_BURST_MAX];
 	unsigned int late_count = 0;
 	bool prefetch = !config->no_prefetch;
-	for (unsigned int i = 0; prefetch && i < count; i++)
-		BASE_PREFETCH(steps->line(table, mixed[i]));
 	for (unsigned int i = 0; i < count; i++) {
 		const void *further = NULL;
 		uint32_t conn = steps->guess(table, mixed[i], &further);
 		conns[i] = conn;
-		if (conn != BASE_CONN_NONE) {
+		if (BASE_LIKELY(conn != BASE_CONN_NONE)) {
 			if (prefetch)
 				conntrack_tables_prefetch_key(config, conn);
 		} else if (further != NULL) {
 			late[late_count++] = (uint16_t)i;
 			if (prefetch)
-				BASE_PREFETCH(further);
+				BASE_PREFETCH_FAR(further);
 		}
 	}
-	for (unsigned int k = 0; k < late_count; k++) {
-		unsigned int i = late[k];
-		conns[i] = steps->guess_further(table, mixed[i]);
-		if (conns[i] != BASE_CONN_NONE && prefetch)
-			conntrack_tables_prefetch_key(config, conns[i]);
-	}
+	return late_count;
 }
 
+static inline __attribute__((always_inline)) void conntrack_tables_verify(const void *table,
+	const struct conntrack_table_config *config, const struct conntrack_tables_steps *steps,
+	const uint64_t *mixed, const struct base_flow_key *const *keys, unsigned int i,
+	uint32_t *conns)
+{
+	if (conns[i] != BASE_CONN_NONE &&
+		BASE_UNLIKELY(!conntrack_tables_key_is(config, conns[i], keys[i])))
+		conns[i] = steps->find(table, mixed[i], keys[i]);
+}
+
+/* Late ones go through passes 3 and 4 behind the others' pass 4, while which their lines come. */
 static inline __attribute__((always_inline)) void conntrack_tables_find_burst(const void *table,
 	const struct conntrack_table_config *config, const struct conntrack_tables_steps *steps,
 	const uint64_t *mixed, const struct base_flow_key *const *keys, unsigned int count,
 	uint32_t *conns)
 {
+	uint16_t late[BASE_BURST_MAX];
+	bool prefetch = !config->no_prefetch;
 	if (count == 1) {
 		conns[0] = steps->find(table, mixed[0], keys[0]);
 		return;
 	}
-	conntrack_tables_guess_burst(table, config, steps, mixed, count, conns);
-	for (unsigned int i = 0; i < count; i++) {
-		if (conns[i] != BASE_CONN_NONE &&
-			BASE_UNLIKELY(!conntrack_tables_key_is(config, conns[i], keys[i])))
-			conns[i] = steps->find(table, mixed[i], keys[i]);
+	for (unsigned int i = 0; prefetch && i < count; i++)
+		BASE_PREFETCH_FAR(steps->line(table, mixed[i]));
+	unsigned int late_count =
+		conntrack_tables_guess(table, config, steps, mixed, count, conns, late);
+	for (unsigned int i = 0; i < count; i++)
+		conntrack_tables_verify(table, config, steps, mixed, keys, i, conns);
+	for (unsigned int k = 0; k < late_count; k++) {
+		uint32_t conn = steps->guess_further(table, mixed[late[k]]);
+		conns[late[k]] = conn;
+		if (conn != BASE_CONN_NONE && prefetch)
+			conntrack_tables_prefetch_key(config, conn);
 	}
+	for (unsigned int k = 0; k < late_count; k++)
+		conntrack_tables_verify(table, config, steps, mixed, keys, late[k], conns);
 }
