@@ -19,6 +19,7 @@ import tempfile
 
 import report_deletion
 import report_lb
+import report_tables
 
 FILE_BYTES_MAX = 64 << 20
 RESULTS_MAX = 64
@@ -28,7 +29,7 @@ RESULT_SCHEMA = "sheaf-result-1"
 COMPARISON_SCHEMA = "sheaf-comparison-1"
 # Benchmarks with a page of their own: a module that reads, and the name of one that draws.
 PAGES = {page.SCHEMA: (page, page.__name__ + "_figures")
-         for page in (report_deletion, report_lb)}
+         for page in (report_deletion, report_lb, report_tables)}
 
 
 class Refused(Exception):

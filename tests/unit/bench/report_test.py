@@ -72,6 +72,32 @@ def comparison():
         {"name": "no-prefetch", "result": document(2.0)}]}
 
 
+def tables_document():
+    """What `sheaf bench tables` writes; numbers are made up."""
+    def cost(median):
+        return {"median": median, "min": 0.9 * median, "max": 1.2 * median, "each": [median]}
+
+    cells = [{"table": name, "places": places, "load": load, "pairs": int(places * load),
+              "refused": 0, "bytes": 1000, "bytes_per_pair": 12.5,
+              "lookup": [{"hit_ratio": ratio, "cycles": cost(base + 10 * load + 5 * ratio)}
+                         for ratio in (1, 0)],
+              "insert_cycles": cost(base), "open_cycles": cost(2 * base),
+              "remove_cycles": None, "fill_cycles": cost(base), "bursts_interrupted": 0}
+             for places in (65536, 1048576) for load in (0.5, 0.8)
+             for name, base in (("bucket", 25.0), ("rte_hash", 61.25))]
+    full = [{"table": "bucket", "places": places, "first_refused_pairs": places,
+             "pairs": places, "attempts": 10, "refused": 10, "no_place_cycles": None,
+             "at_bound_cycles": cost(4.5)} for places in (65536, 1048576)]
+    return {"schema": "sheaf-bench-tables-1", "version": "0.1.0", "command": "sheaf bench tables",
+            "date": "2026-01-01T00:00:00Z", "cpu": "a CPU", "kernel": "Linux", "flags": "-O3",
+            "memory": "plain pages", "burst": 64, "order": "uniform", "repeats": 3, "seed": 1,
+            "tsc_hz": 2e9,
+            "tables": [{"name": "bucket", "summary": "lines", "library": None, "differs": None,
+                        "not_measured": None},
+                       {"name": "ck_ht", "not_measured": "built without it"}],
+            "cells": cells, "full": full}
+
+
 class ReportTest(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -195,6 +221,42 @@ class ReportTest(unittest.TestCase):
                 where = where[key]
             where[last] = value
             self.refused(broken, path)
+
+    def test_tables_are_drawn_against_load(self):
+        page = Page(self.page(tables_document()))
+        for word in ("65,536 places", "1,048,576 places", "bucket", "rte_hash", "61.2", "12.5",
+                     "built without it", "Load 80 %"):
+            self.assertIn(word, page.text)
+        self.assertEqual(page.tags.count("svg"), 4)
+        self.assertEqual(Page(self.page(tables_document(), tables_document())).tags.count("svg"), 8)
+
+    def test_tables_of_another_shape_are_refused_or_shown_as_not_given(self):
+        value = tables_document()
+        value["cells"][0]["lookup"] = value["full"] = []
+        value["cells"][1]["insert_cycles"] = {"median": 3}
+        self.page(value)
+        for path, wrong in (("cells", []), ("cells", [3]), ("tables", [1]), ("cpu", 3)):
+            self.out.unlink(missing_ok=True)
+            self.refused({**tables_document(), path: wrong}, path)
+        self.refused({**tables_document(), "cells": [{"places": "many"}]}, "places")
+
+    def test_documents_of_two_kinds_do_not_share_a_page(self):
+        for pair in ((tables_document(), document()), (document(), tables_document())):
+            done = self.report(*pair)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("result1.json", done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_strings_of_a_tables_document_never_become_markup(self):
+        evil = "<script>alert(1)</script>\"'--><img src=x onerror=1> $\\frac{1}$ \u202e\0"
+        value = tables_document()
+        value["command"] = value["cpu"] = evil
+        value["cells"][0]["table"] = value["full"][0]["table"] = evil
+        value["tables"][0]["differs"] = value["tables"][1]["not_measured"] = evil
+        page = Page(self.page(value))
+        self.assertNotIn("script", page.tags)
+        self.assertNotIn("img", page.tags)
+        self.assertEqual(page.handlers, [])
 
     def test_a_file_that_is_not_there_is_refused_by_name(self):
         done = subprocess.run(
