@@ -34,6 +34,7 @@ enum pipeline_exit command_trace_regroup(struct command *command, struct options
 enum pipeline_exit command_bench_lb(struct command *command, struct options *options);
 enum pipeline_exit command_bench_deletion(struct command *command, struct options *options);
 enum pipeline_exit command_bench_sharing(struct command *command, struct options *options);
+enum pipeline_exit command_bench_tables(struct command *command, struct options *options);
 enum pipeline_exit command_infer_export(struct command *command, struct options *options);
 enum pipeline_exit command_infer_verify(struct command *command, struct options *options);
 enum pipeline_exit command_infer_bench(struct command *command, struct options *options);

@@ -44,6 +44,8 @@ static const struct topic topics[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_BENCH_SHARING] = { "bench sharing [OPTIONS]",
 		"Compare ways to share connections between workers: cost, scaling, fairness, "
 		"answers." },
+	[OPTIONS_BENCH_TABLES] = { "bench tables [OPTIONS]",
+		"Compare connection tables: lookups, insertions, removals, memory, by load." },
 	[OPTIONS_BENCH_LB] = { "bench lb [OPTIONS]",
 		"Compare load-balancer policies while backends come and go, with a judge." },
 	[OPTIONS_INFER_EXPORT] = { "infer export [OPTIONS] -o FILE.npy CAPTURE",

@@ -8,12 +8,14 @@
 #include <rte_errno.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
+#include <rte_memory.h>
 
 #include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -64,6 +66,19 @@ size_t pipeline_eal_memory_available(void)
 			bytes = (size_t)kilobytes * 1024 + pipeline_eal_huge_bytes_free();
 	fclose(file);
 	return bytes;
+}
+
+static int advise(const struct rte_memseg_list *list, void *context)
+{
+	(void)context;
+	if (list->base_va != NULL && list->len != 0)
+		(void)madvise(list->base_va, list->len, MADV_HUGEPAGE);
+	return 0;
+}
+
+void pipeline_eal_advise_huge(void)
+{
+	(void)rte_memseg_list_walk(advise, NULL);
 }
 
 /* "--lcores=0@(0,1)": the main thread floats over every CPU the process may use. */

@@ -17,6 +17,10 @@ size_t pipeline_eal_huge_bytes_free(void);
 /* Memory that the machine could give now, huge pages included; SIZE_MAX when it does not say. */
 size_t pipeline_eal_memory_available(void);
 
+/* Ask for transparent huge pages for DPDK's memory, where it did not take explicit ones: before
+ * much of it has been used. */
+void pipeline_eal_advise_huge(void);
+
 /* What packet buffers and DPDK's tables will ask for, on huge pages and on plain ones, where DPDK
  * lets no packet buffer cross from one page into the next. */
 struct pipeline_eal_need {

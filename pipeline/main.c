@@ -65,6 +65,7 @@ static command_fn *const commands[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_BENCH_LB] = command_bench_lb,
 	[OPTIONS_BENCH_DELETION] = command_bench_deletion,
 	[OPTIONS_BENCH_SHARING] = command_bench_sharing,
+	[OPTIONS_BENCH_TABLES] = command_bench_tables,
 	[OPTIONS_INFER_EXPORT] = command_infer_export,
 	[OPTIONS_INFER_VERIFY] = command_infer_verify,
 	[OPTIONS_INFER_BENCH] = command_infer_bench,

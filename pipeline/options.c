@@ -51,6 +51,7 @@ static const char *const command_names[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_BENCH_LB] = "bench lb",
 	[OPTIONS_BENCH_DELETION] = "bench deletion",
 	[OPTIONS_BENCH_SHARING] = "bench sharing",
+	[OPTIONS_BENCH_TABLES] = "bench tables",
 	[OPTIONS_INFER_EXPORT] = "infer export",
 	[OPTIONS_INFER_VERIFY] = "infer verify",
 	[OPTIONS_INFER_BENCH] = "infer bench",
@@ -105,6 +106,7 @@ int options_create(struct options **out, enum options_command command)
 	bench_lb_options_defaults(&options->bench_lb);
 	bench_deletion_options_defaults(&options->bench_deletion);
 	bench_sharing_options_defaults(&options->bench_sharing);
+	bench_tables_options_defaults(&options->bench_tables);
 	infer_export_options_defaults(&options->infer_export);
 	infer_options_defaults(&options->infer);
 	traces_relink_options_defaults(&options->convert.relink, BASE_LINK_ETHERNET);

@@ -24,6 +24,7 @@
 #include "pipeline/bench_deletion.h"
 #include "pipeline/bench_lb.h"
 #include "pipeline/bench_sharing.h"
+#include "pipeline/bench_tables.h"
 #include "pipeline/infer_bench.h"
 #include "pipeline/infer_export.h"
 #include "pipeline/pipeline.h"
@@ -44,6 +45,7 @@ enum options_command {
 	OPTIONS_BENCH_LB,
 	OPTIONS_BENCH_DELETION,
 	OPTIONS_BENCH_SHARING,
+	OPTIONS_BENCH_TABLES,
 	OPTIONS_INFER_EXPORT,
 	OPTIONS_INFER_VERIFY,
 	OPTIONS_INFER_BENCH,
@@ -142,6 +144,7 @@ struct options {
 	struct bench_lb_options bench_lb;
 	struct bench_deletion_options bench_deletion;
 	struct bench_sharing_options bench_sharing;
+	struct bench_tables_options bench_tables;
 	struct infer_export_options infer_export;
 	struct infer_options infer; /* infer verify, infer bench */
 	struct options_transform transform;

@@ -2,7 +2,6 @@
 /* Parsers of options whose value is more than one number or word. */
 #include "pipeline/options_private.h"
 
-#include "pipeline/table_names.h"
 #include "pipeline/units.h"
 
 #include <errno.h>
@@ -83,23 +82,6 @@ int options_parse_zone(struct options *options, void *target, const char *text, 
 		return options_refuse(message, text, "none, vlan or 0..65535");
 	parse->zone_source = vlan ? BASE_ZONE_VLAN : BASE_ZONE_NONE;
 	parse->zone = (uint16_t)zone;
-	return 0;
-}
-
-int options_parse_table(struct options *options, void *target, const char *text, char *message)
-{
-	char names[PIPELINE_MESSAGE_SIZE / 2];
-	const struct conntrack_table_ops *table = table_names_find(text);
-	const char *absence = table_names_absence(text);
-	(void)target;
-	if (table == NULL && absence != NULL) {
-		snprintf(message, PIPELINE_MESSAGE_SIZE, "%s: %s", text, absence);
-		return -EINVAL;
-	}
-	table_names_list(names, sizeof(names));
-	if (table == NULL)
-		return options_refuse(message, text, "%s", names);
-	options->config.conntrack.table = table;
 	return 0;
 }
 

@@ -83,5 +83,10 @@ int options_parse_slice_from(
 	struct options *options, void *target, const char *text, char *message);
 int options_parse_slice_to(struct options *options, void *target, const char *text, char *message);
 int options_parse_source(struct options *options, void *target, const char *text, char *message);
+int options_parse_entries(struct options *options, void *target, const char *text, char *message);
+int options_parse_hit_ratios(
+	struct options *options, void *target, const char *text, char *message);
+int options_parse_loads(struct options *options, void *target, const char *text, char *message);
+int options_parse_tables(struct options *options, void *target, const char *text, char *message);
 int options_parse_table(struct options *options, void *target, const char *text, char *message);
 int options_parse_zone(struct options *options, void *target, const char *text, char *message);

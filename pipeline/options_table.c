@@ -6,7 +6,7 @@
 #define RUNS (OPTIONS_OF(OPTIONS_REPLAY) | OPTIONS_OF(OPTIONS_COMPARE))
 #define BENCHES                                                                                    \
 	(OPTIONS_OF(OPTIONS_BENCH_LB) | OPTIONS_OF(OPTIONS_BENCH_DELETION) |                       \
-		OPTIONS_OF(OPTIONS_BENCH_SHARING))
+		OPTIONS_OF(OPTIONS_BENCH_SHARING) | OPTIONS_OF(OPTIONS_BENCH_TABLES))
 #define MODELS      (OPTIONS_OF(OPTIONS_INFER_VERIFY) | OPTIONS_OF(OPTIONS_INFER_BENCH))
 #define EVERY       ((1u << OPTIONS_COMMANDS_COUNT) - 1)
 #define REFRAMER(f) offsetof(struct reframer_config, f)

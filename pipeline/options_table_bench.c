@@ -2,6 +2,8 @@
 /* Part of the table of options: the rows of the bench commands. */
 #include "pipeline/options_private.h"
 
+#define TABLES OPTIONS_OF(OPTIONS_BENCH_TABLES)
+
 static const struct options_row bench_rows[] = {
 	{ "policies", "LIST", "to compare, by name; all unless given", OPTIONS_KIND_SET,
 		.commands = OPTIONS_OF(OPTIONS_BENCH_LB),
@@ -41,6 +43,26 @@ static const struct options_row bench_rows[] = {
 	{ "seed", "N", "of traffic, flood and tables", OPTIONS_KIND_COUNT64,
 		.commands = OPTIONS_OF(OPTIONS_BENCH_LB), .offset = OPTIONS_FIELD(bench_lb.seed),
 		.low = 0, .high = INT64_MAX },
+	{ "tables", "LIST", "to compare, by name; all unless given", OPTIONS_KIND_CUSTOM,
+		.commands = TABLES, .parse = options_parse_tables },
+	{ "entries", "LIST", "places of a table, rounded up to a power of two", OPTIONS_KIND_CUSTOM,
+		.commands = TABLES, .parse = options_parse_entries },
+	{ "load", "LIST", "share of the places that is filled", OPTIONS_KIND_CUSTOM,
+		.commands = TABLES, .parse = options_parse_loads },
+	{ "hit-ratio", "LIST", "share of lookups whose key is there", OPTIONS_KIND_CUSTOM,
+		.commands = TABLES, .parse = options_parse_hit_ratios },
+	{ "order", "ORDER", "of hits: uniform|zipf", OPTIONS_KIND_CHOICE, .commands = TABLES,
+		.offset = OPTIONS_FIELD(bench_tables.order), .choices = "uniform|zipf" },
+	{ "burst", "N", "lookups that are made together", OPTIONS_KIND_COUNT32, .commands = TABLES,
+		.offset = OPTIONS_FIELD(bench_tables.burst), .low = 1, .high = BASE_BURST_MAX },
+	{ "repeat", "N", "rounds; cost is the median", OPTIONS_KIND_COUNT32, .commands = TABLES,
+		.offset = OPTIONS_FIELD(bench_tables.repeats), .low = 1,
+		.high = BENCH_TABLES_REPEATS_MAX },
+	{ "seed", "N", "of keys, hashes and order", OPTIONS_KIND_COUNT64, .commands = TABLES,
+		.offset = OPTIONS_FIELD(bench_tables.seed), .low = 0, .high = INT64_MAX },
+	{ "no-huge", NULL, "do without explicit huge pages even when there are some",
+		OPTIONS_KIND_SWITCH, .commands = TABLES,
+		.offset = OPTIONS_FIELD(bench_tables.no_huge) },
 };
 
 const struct options_row *options_bench_rows(size_t *count)

@@ -22,10 +22,11 @@ struct results_origin {
 	uint32_t cpus; /* that the process may use; 0: not known */
 };
 
-#define RESULTS_SCHEMA            "sheaf-result-1"
-#define RESULTS_COMPARISON_SCHEMA "sheaf-comparison-1"
-#define RESULTS_TRACE_SCHEMA      "sheaf-trace-info-1"
-#define RESULTS_TRANSFORM_SCHEMA  "sheaf-trace-transform-1"
+#define RESULTS_SCHEMA              "sheaf-result-1"
+#define RESULTS_COMPARISON_SCHEMA   "sheaf-comparison-1"
+#define RESULTS_BENCH_TABLES_SCHEMA "sheaf-bench-tables-1"
+#define RESULTS_TRACE_SCHEMA        "sheaf-trace-info-1"
+#define RESULTS_TRANSFORM_SCHEMA    "sheaf-trace-transform-1"
 
 /* NULL when out of memory. origin may be NULL. */
 json_t *results_document(const struct pipeline_config *config, const struct pipeline_result *result,

@@ -21,7 +21,8 @@ SHEAF, CASES, MANUAL, CONFIGURATION = (pathlib.Path(path).resolve() for path in 
 TIMEOUT_S = 120
 COMMANDS = ("replay", "compare", "trace info", "trace gen", "trace convert", "trace anonymize",
             "trace scale", "trace slice", "trace merge", "trace filter", "trace shuffle", "trace regroup",
-            "bench lb", "bench deletion", "bench sharing", "infer export", "infer verify", "infer bench", "report")
+            "bench lb", "bench deletion", "bench sharing", "bench tables", "infer export", "infer verify",
+            "infer bench", "report")
 ROUND_ROBIN = "O02_32_flows_round_robin.pcap"
 
 
