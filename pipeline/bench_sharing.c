@@ -162,38 +162,51 @@ static void note_pass(
 	row->bytes_per_entry = (double)pass->stats.memory_bytes / (double)pass->dump.places;
 }
 
-static void note_dump(
-	struct bench_sharing_row *row, const struct bench_sharing_pass *pass, bool first)
+/* The same packets with and without a dump, over connections that are there already. */
+static int measure_dump(struct bench_sharing *bench, struct bench_sharing_row *row, bool first)
 {
-	struct bench_sharing_dump dump = pass->dump;
-	dump.whole = dump.whole && (first || row->dump.whole);
-	dump.cycles = first || pass->cycles < row->dump.cycles ? pass->cycles : row->dump.cycles;
-	row->dump = dump;
+	struct bench_sharing_pass without, with;
+	struct bench_sharing_how how = { .warm = true };
+	int error = bench_sharing_pass(bench, row->sharing, row->workers, how, &without);
+	if (error != 0)
+		return error;
+	how.dumps = true;
+	how.dump_cycles = without.wall_cycles / 5 * 4;
+	if (bench->options->dump_ns != 0)
+		how.dump_cycles =
+			(uint64_t)((double)bench->options->dump_ns * 1e-9 * bench->result->tsc_hz);
+	error = bench_sharing_pass(bench, row->sharing, row->workers, how, &with);
+	if (error != 0)
+		return error;
+	struct bench_sharing_dump before = row->dump;
+	row->dump = with.dump;
+	row->dump.whole = with.dump.whole && (first || before.whole);
+	row->dump.cycles = first || with.cycles < before.cycles ? with.cycles : before.cycles;
+	row->dump.cycles_without = first || without.cycles < before.cycles_without
+					   ? without.cycles
+					   : before.cycles_without;
+	return 0;
 }
 
 static int measure_row(struct bench_sharing *bench, struct bench_sharing_row *row, uint32_t round)
 {
 	const struct bench_sharing_options *options = bench->options;
 	struct bench_sharing_pass pass;
-	int error = bench_sharing_pass(bench, row->sharing, row->workers, false, UINT64_MAX, &pass);
+	int error = bench_sharing_pass(
+		bench, row->sharing, row->workers, (struct bench_sharing_how){ 0 }, &pass);
 	if (error != 0)
 		return error;
 	note_pass(row, &pass, round == 0);
-	if (!row->sharing->readable || options->no_dump)
-		return 0;
-	uint64_t dump_cycles = pass.wall_cycles / 5 * 4;
-	if (options->dump_ns != 0)
-		dump_cycles = (uint64_t)((double)options->dump_ns * 1e-9 * bench->result->tsc_hz);
-	error = bench_sharing_pass(bench, row->sharing, row->workers, false, dump_cycles, &pass);
-	if (error == 0)
-		note_dump(row, &pass, round == 0);
+	if (row->sharing->readable && !options->no_dump)
+		error = measure_dump(bench, row, round == 0);
 	return error;
 }
 
 static int judge_row(struct bench_sharing *bench, struct bench_sharing_row *row)
 {
 	struct bench_sharing_pass pass;
-	int error = bench_sharing_pass(bench, row->sharing, row->workers, true, UINT64_MAX, &pass);
+	int error = bench_sharing_pass(bench, row->sharing, row->workers,
+		(struct bench_sharing_how){ .judged = true }, &pass);
 	if (error == 0)
 		error = conntrack_shared_judge_verdict(
 			bench->judge, bench->options->spread && row->workers > 1, &row->verdict);
@@ -236,7 +249,7 @@ static void finish_rows(struct bench_sharing *bench)
 			least = row;
 		row->scaling = row->packets_per_s / least->packets_per_s;
 		if (row->dump.measured)
-			row->dump.cycles_per_place = (row->dump.cycles - row->cycles) *
+			row->dump.cycles_per_place = (row->dump.cycles - row->dump.cycles_without) *
 						     (double)result->packets /
 						     (double)row->dump.places;
 	}

@@ -15,9 +15,10 @@
  * packets per second are by the clock on the wall, from the first worker's start to the last
  * one's end.
  *
- * Dump (models that other threads may read): another thread dumps the whole table once while the
- * workers go through the packets, evenly over four fifths of the time that took before, or over
- * dump_ns. It costs the writer what its packets cost more than in the rounds without.
+ * Dump (models that other threads may read): the packets go through once, so that connections are
+ * there, and once more, timed, later by their whole duration; with another thread that dumps the
+ * whole table meanwhile, evenly over four fifths of the time or over dump_ns, and without it. The
+ * dump costs what the packets cost more with it.
  *
  * Hand-over (models whose buckets move): `moves` times in a pass, evenly, the steering table
  * gives the next bucket to the next worker, whose packets may come before the bucket does.
@@ -61,6 +62,7 @@ struct bench_sharing_dump {
 	uint64_t places, views;  /* of the last round */
 	double seconds;          /* the dump took, of the last round */
 	double cycles;           /* per packet while it ran, lowest of the rounds */
+	double cycles_without;   /* the same without a dump */
 	double cycles_per_place; /* that it cost the workers */
 };
 

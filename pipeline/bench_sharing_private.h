@@ -46,7 +46,15 @@ void bench_sharing_route_destroy(struct bench_sharing_route *route);
 void bench_sharing_route_plan(struct bench_sharing *bench, struct bench_sharing_route *route,
 	uint32_t workers, uint32_t moves);
 
-/* dump_cycles: UINT64_MAX for no dump. judged: with the judge collecting. Errors as
- * bench_sharing_run. */
+struct bench_sharing_how {
+	bool judged; /* the judge collects */
+	/* All packets have gone through once before, so that connections are there; they then come
+	 * again, later by their whole duration. */
+	bool warm;
+	bool dumps; /* ... over dump_cycles */
+	uint64_t dump_cycles;
+};
+
+/* Errors as bench_sharing_run. */
 int bench_sharing_pass(struct bench_sharing *bench, const struct conntrack_sharing_ops *sharing,
-	uint32_t workers, bool judged, uint64_t dump_cycles, struct bench_sharing_pass *pass);
+	uint32_t workers, struct bench_sharing_how how, struct bench_sharing_pass *pass);

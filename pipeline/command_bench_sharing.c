@@ -70,8 +70,8 @@ static void print_dumps(FILE *stream, const struct bench_sharing_result *result)
 		units_format_time_short((uint64_t)(dump->seconds * 1e9), time, sizeof(time));
 		fprintf(stream, "%-12s %7" PRIu32 " %12s %12s %9s %8.1f %8.1f %+6.1f %% %8.1f%s\n",
 			row->sharing->name, row->workers, grouped(dump->places, places),
-			grouped(dump->views, views), time, dump->cycles, row->cycles,
-			100 * (dump->cycles / row->cycles - 1), dump->cycles_per_place,
+			grouped(dump->views, views), time, dump->cycles, dump->cycles_without,
+			100 * (dump->cycles / dump->cycles_without - 1), dump->cycles_per_place,
 			dump->whole ? "" : "  (packets ended first)");
 	}
 }
@@ -176,6 +176,7 @@ static json_t *dump_document(struct results_builder *builder, const struct bench
 	results_put_flag(builder, object, "whole", dump->whole);
 	results_put_real(builder, object, "seconds", dump->seconds);
 	results_put_real(builder, object, "cycles_per_packet", dump->cycles);
+	results_put_real(builder, object, "cycles_without", dump->cycles_without);
 	results_put_real(builder, object, "cycles_per_place", dump->cycles_per_place);
 	return object;
 }
