@@ -16,7 +16,7 @@ enum {
 	STOP_CHECK_BURSTS = 256,
 	DUMP_SLICE = 1024, /* places between looks at the time */
 	DUMP_PAUSE_NS = 20000,
-	PREFETCH_PACKETS = 16, /* records that lie ahead in a worker's list */
+	PREFETCH_PACKETS = 64, /* records that lie ahead in a worker's list */
 };
 
 /* What the threads of a pass share. */

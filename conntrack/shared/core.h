@@ -157,25 +157,17 @@ static inline atomic_uint_least64_t *shared_slot(
 				  : &table->further[bucket].slot[slot - SHARED_NEAR];
 }
 
-/* Slots whose word has this tag, valid or not. */
+/* Which of `count` slots have this tag, whoever owns them. */
 static inline uint32_t shared_match(
-	const struct shared_table *table, uint32_t bucket, uint64_t header, uint32_t tag)
+	const atomic_uint_least64_t *slots, unsigned int count, uint32_t tag)
 {
 	uint32_t mask = 0;
 	/* acquire, here and at keys: the header is read again behind them */
-	for (unsigned int i = 0; i < SHARED_NEAR; i++)
-		mask |= (uint32_t)((atomic_load_explicit(&table->buckets[bucket].slot[i],
-					    memory_order_acquire) >>
-					   32) == tag)
+	for (unsigned int i = 0; i < count; i++)
+		mask |= (uint32_t)((atomic_load_explicit(&slots[i], memory_order_acquire) >> 32) ==
+				   tag)
 			<< i;
-	if (BASE_UNLIKELY((header & SHARED_VALID) >> SHARED_NEAR != 0)) {
-		for (unsigned int i = 0; i < SHARED_FAR; i++)
-			mask |= (uint32_t)((atomic_load_explicit(&table->further[bucket].slot[i],
-						    memory_order_acquire) >>
-						   32) == tag)
-				<< (i + SHARED_NEAR);
-	}
-	return mask & (uint32_t)(header & SHARED_VALID);
+	return mask;
 }
 
 static inline bool shared_key_equal(
@@ -188,26 +180,38 @@ static inline bool shared_key_equal(
 	return differ == 0;
 }
 
-/* The connection with this key, or SHARED_NONE, as of the header that is returned in *header.
- * Nothing is checked behind: for those who exclude writers, or check themselves. */
-static inline uint32_t shared_search(const struct conntrack_shared *shared,
-	const struct shared_table *table, uint64_t mixed, const struct base_flow_key *key,
-	uint64_t *header)
+static inline uint32_t shared_pick(const struct conntrack_shared *shared,
+	const atomic_uint_least64_t *slots, uint32_t mask, const struct base_flow_key *key)
 {
-	uint32_t bucket = shared_bucket_at(shared, mixed);
-	/* pairs with the release of whoever published a slot */
-	*header = atomic_load_explicit(&table->buckets[bucket].header, memory_order_acquire);
-	uint32_t mask = shared_match(table, bucket, *header, (uint32_t)mixed);
 	for (; mask != 0; mask &= mask - 1) {
-		uint64_t word = atomic_load_explicit(
-			shared_slot(table, bucket, (unsigned int)__builtin_ctz(mask)),
-			memory_order_acquire);
+		uint64_t word =
+			atomic_load_explicit(&slots[__builtin_ctz(mask)], memory_order_acquire);
 		uint32_t conn = (uint32_t)word - 1;
 		/* the word may have gone meanwhile */
 		if (BASE_LIKELY(word != 0) && shared_key_equal(&shared->entries[conn], key))
 			return conn;
 	}
 	return SHARED_NONE;
+}
+
+/* The connection with this key, or SHARED_NONE, as of the header that is returned in *header.
+ * Nothing is checked behind: for those who exclude writers, or check themselves. */
+static inline uint32_t shared_search(const struct conntrack_shared *shared,
+	const struct shared_table *table, uint64_t mixed, const struct base_flow_key *key,
+	uint64_t *header)
+{
+	uint32_t bucket = shared_bucket_at(shared, mixed), tag = (uint32_t)mixed;
+	const struct shared_bucket *near = &table->buckets[bucket];
+	/* pairs with the release of whoever published a slot */
+	*header = atomic_load_explicit(&near->header, memory_order_acquire);
+	uint32_t valid = (uint32_t)(*header & SHARED_VALID);
+	uint32_t conn = shared_pick(
+		shared, near->slot, shared_match(near->slot, SHARED_NEAR, tag) & valid, key);
+	if (BASE_LIKELY(conn != SHARED_NONE || valid >> SHARED_NEAR == 0))
+		return conn;
+	const atomic_uint_least64_t *far = table->further[bucket].slot;
+	return shared_pick(
+		shared, far, shared_match(far, SHARED_FAR, tag) & valid >> SHARED_NEAR, key);
 }
 
 /* The same while others write: what it says was so at one instant. */
