@@ -30,6 +30,7 @@ static const char *const names[BASE_DROP_REASONS_COUNT] = {
 	[BASE_DROP_CONN_TABLE_FULL] = "conn_table_full",
 	[BASE_DROP_CONN_HALF_OPEN] = "conn_half_open",
 	[BASE_DROP_CONN_INVALID] = "conn_invalid",
+	[BASE_DROP_INFER_VERDICT] = "infer_verdict",
 	[BASE_DROP_ROUTER_TTL] = "router_ttl",
 	[BASE_DROP_ROUTER_NO_ROUTE] = "router_no_route",
 	[BASE_DROP_FIREWALL_DENY] = "firewall_deny",

@@ -45,6 +45,9 @@ enum base_drop_reason {
 	BASE_DROP_CONN_HALF_OPEN,  /* cap on half-open connections reached */
 	BASE_DROP_CONN_INVALID,    /* invalid in its connection's state, policy "drop" */
 
+	/* Flow inference. */
+	BASE_DROP_INFER_VERDICT, /* the model's label of its flow says so */
+
 	/* Chain. */
 	BASE_DROP_ROUTER_TTL, /* TTL or hop limit would reach 0 */
 	BASE_DROP_ROUTER_NO_ROUTE,

@@ -312,6 +312,28 @@ void chain_function_stats(
 		slot->ops->counters(slot->function, stats);
 }
 
+int chain_target_find(const struct chain *chain, const char *name, struct chain_target *target)
+{
+	for (uint32_t i = 0; i < chain->functions_count; i++) {
+		const struct chain_slot *slot = &chain->slots[i];
+		if (slot->ops->target != NULL &&
+			slot->ops->target(slot->function, name, target) == 0)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+bool chain_steer(struct chain *chain, uint32_t conn, const struct chain_target *target)
+{
+	bool steered = false;
+	for (uint32_t i = 0; i < chain->functions_count; i++) {
+		const struct chain_slot *slot = &chain->slots[i];
+		if (slot->ops->steer != NULL)
+			steered |= slot->ops->steer(slot->function, conn, target);
+	}
+	return steered;
+}
+
 uint64_t chain_flow_digest(const struct chain *chain)
 {
 	return chain->digest;

@@ -165,6 +165,11 @@ struct chain_function_stats {
 	struct chain_counter counters[CHAIN_COUNTERS_MAX]; /* order-free sums: workers add up */
 };
 
+/* A backend of a load balancer by name, for chain_steer: its place for IPv4 and for IPv6. */
+struct chain_target {
+	uint32_t position[2]; /* UINT32_MAX: none of that family */
+};
+
 struct chain;
 
 /* "router" -> CHAIN_ROUTER; -ENOENT. */
@@ -204,6 +209,13 @@ void chain_function_process(
 	struct chain *chain, uint32_t index, struct base_burst *burst, uint64_t now_ns);
 void chain_function_stats(
 	const struct chain *chain, uint32_t index, struct chain_function_stats *stats);
+
+/* What the name stands for; -ENOENT: no load balancer of the chain has it. */
+int chain_target_find(const struct chain *chain, const char *name, struct chain_target *target);
+/* Packets of the connection's original direction go to that backend from now on, as if it had been
+ * chosen for them, in every load balancer that has it. False: no such connection, or no such
+ * backend of its family. */
+bool chain_steer(struct chain *chain, uint32_t conn, const struct chain_target *target);
 
 /* Digest of per-flow results over the connections removed so far (order-free sum of per-flow hashes
  * of stats counters, verdicts, backends): equal for equal flow results, whatever the workers. The

@@ -39,7 +39,7 @@
 
 enum {
 	PREFETCH_AHEAD = 6,
-	COUNTERS_FIXED = 9, /* the rest of CHAIN_COUNTERS_MAX is for backends */
+	COUNTERS_FIXED = 10, /* the rest of CHAIN_COUNTERS_MAX is for backends */
 	COUNTER_NAME_SIZE = CHAIN_NAME_SIZE + 16,
 };
 
@@ -59,7 +59,7 @@ struct lb {
 	char (*counter_names)[COUNTER_NAME_SIZE];
 	uint64_t connections, rewritten_packets, sticky_packets, reply_packets, related_packets;
 	uint64_t unbalanced_packets, untracked_packets;
-	uint64_t kept_connections, orphaned_connections;
+	uint64_t kept_connections, orphaned_connections, steered_connections;
 	struct lb_backends backends;
 };
 
@@ -371,6 +371,7 @@ static void lb_counters(const void *function, struct chain_function_stats *out)
 		{ "untracked_packets", lb->untracked_packets },
 		{ "kept_connections", lb->kept_connections },
 		{ "orphaned_connections", lb->orphaned_connections },
+		{ "steered_connections", lb->steered_connections },
 	};
 	static_assert(BASE_ARRAY_COUNT(counters) <= COUNTERS_FIXED, "the rest is for backends");
 	chain_function_counters_add(out, counters, BASE_ARRAY_COUNT(counters));
@@ -381,6 +382,42 @@ static void lb_counters(const void *function, struct chain_function_stats *out)
 			lb->backends.targets[i].connections };
 		chain_function_counters_add(out, &counter, 1);
 	}
+}
+
+static int lb_target(const void *function, const char *name, struct chain_target *target)
+{
+	const struct lb *lb = function;
+	int error = -ENOENT;
+	target->position[0] = target->position[1] = LB_NONE;
+	for (uint32_t i = 0; i < lb->backends.count; i++) {
+		if (strcmp(lb->backends.list[i].name, name) != 0)
+			continue;
+		target->position[lb->backends.list[i].family == 6] = i;
+		error = 0;
+	}
+	return error;
+}
+
+static bool lb_steer(void *function, uint32_t conn, const struct chain_target *target)
+{
+	struct lb *lb = function;
+	struct conntrack_conn view;
+	if (conntrack_conn_get(lb->context->tracker, conn, &view) != 0)
+		return false;
+	uint32_t position = target->position[view.key.family == 6];
+	if (position >= lb->backends.count)
+		return false;
+	struct lb_flow *flow = chain_function_user(lb->context, conn);
+	if (flow->choice == CHOICE_FIRST + position)
+		return true;
+	if (flow->choice >= CHOICE_FIRST)
+		lb->backends.targets[flow->choice - CHOICE_FIRST].live--;
+	lb->connections += flow->choice == CHOICE_NOT_YET;
+	flow->choice = CHOICE_FIRST + position;
+	lb->backends.targets[position].connections++;
+	lb->backends.targets[position].live++;
+	lb->steered_connections++;
+	return true;
 }
 
 static uint64_t lb_digest(const void *function, const struct conntrack_conn *conn, const void *user)
@@ -423,6 +460,8 @@ const struct chain_function_ops chain_lb_ops = {
 	.process = lb_process,
 	.process_scalar = lb_process_scalar,
 	.on_remove = lb_on_remove,
+	.target = lb_target,
+	.steer = lb_steer,
 	.admit = lb_admit,
 	.counters = lb_counters,
 	.digest = lb_digest,

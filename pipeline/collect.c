@@ -10,6 +10,7 @@ void collect_reset(struct pipeline_result *result)
 	memset(&result->reframer, 0, sizeof(result->reframer));
 	memset(&result->conntrack, 0, sizeof(result->conntrack));
 	memset(result->chain, 0, sizeof(result->chain));
+	memset(&result->infer, 0, sizeof(result->infer));
 	memset(&result->books, 0, sizeof(result->books));
 	result->books.balanced = true;
 	base_histogram_reset(&result->hold);
@@ -106,6 +107,11 @@ void collect_worker(struct pipeline_result *result, struct collect_sample *sampl
 		add_hold(&result->hold, worker, config->speed);
 	}
 	add_conntrack(&result->conntrack, &worker->conntrack_stats);
+	if (worker->infer != NULL) {
+		gpu_offload_stage_stats_add(&result->infer, &worker->infer_stats);
+		gpu_offload_model_info(worker->shared->model, &result->infer_model);
+		memcpy(result->infer_note, worker->infer_note, sizeof(result->infer_note));
+	}
 	add_chain(result, worker);
 	add_books(&result->books, &worker->books);
 	result->worker_books[worker->index] = worker->books;
@@ -142,6 +148,7 @@ uint64_t collect_fingerprint(const struct pipeline_result *result)
 	hash = mix(hash, &result->hold, sizeof(result->hold));
 	hash = mix(hash, &result->flow_digest, sizeof(result->flow_digest));
 	hash = mix(hash, &result->flow_runs_out, sizeof(result->flow_runs_out));
+	hash = mix(hash, &result->infer, offsetof(struct gpu_offload_stage_stats, batcher));
 	for (uint32_t i = 0; i < result->chain_count; i++) {
 		hash = mix(hash, &result->chain[i].in, sizeof(result->chain[i].in));
 		hash = mix(hash, result->chain[i].drops, sizeof(result->chain[i].drops));
@@ -228,6 +235,7 @@ void collect_cost(struct pipeline_cost *cost, const struct collect_sample *sampl
 	cost->parse = stage_median(samples, repeats, offsetof(struct worker_cycles, parse));
 	cost->reframer = stage_median(samples, repeats, offsetof(struct worker_cycles, reframer));
 	cost->conntrack = stage_median(samples, repeats, offsetof(struct worker_cycles, conntrack));
+	cost->infer = stage_median(samples, repeats, offsetof(struct worker_cycles, infer));
 	cost->sink = stage_median(samples, repeats, offsetof(struct worker_cycles, sink));
 	for (size_t i = 0; i < CHAIN_FUNCTIONS_MAX; i++)
 		cost->chain[i] = stage_median(samples, repeats,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Defaults of a run, and the checks that need several fields together. */
-#include "pipeline/pipeline.h"
+#include "pipeline/infer.h"
 
 #include "base/rng.h"
 
@@ -26,6 +26,7 @@ void pipeline_config_defaults(struct pipeline_config *config)
 	base_parse_config_defaults(&config->parse);
 	reframer_config_defaults(&config->reframer);
 	conntrack_config_defaults(&config->conntrack);
+	infer_defaults(&config->infer);
 	config->sink = PIPELINE_SINK_NULL;
 	config->sink_format = TRACES_FORMAT_PCAP_NS;
 }
@@ -125,6 +126,8 @@ int pipeline_config_check(const struct pipeline_config *config, char *message)
 		error = check_io(config, message);
 	if (error == 0)
 		error = check_reframer(config, message);
+	if (error == 0)
+		error = infer_check(config, message);
 	return error;
 }
 

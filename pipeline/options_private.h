@@ -24,6 +24,11 @@ const struct options_row *options_deletion_rows(size_t *count);
 /* options_sharing.c */
 const struct options_row *options_sharing_rows(size_t *count);
 
+/* options_infer.c */
+enum { OPTIONS_INFER_ITEMS = 18 };
+extern const struct options_row options_infer_items[OPTIONS_INFER_ITEMS];
+int options_parse_infer(struct options *options, void *target, const char *text, char *message);
+
 /* Zeroed, freed with the options; NULL when out of memory. */
 void *options_keep(struct options *options, size_t size);
 /* A copy with a terminator. */

@@ -2,7 +2,7 @@
 /*
  * pipeline: puts the stages together and runs them.
  *
- *	source -> parse -> reframer -> conntrack -> chain -> sink
+ *	source -> parse -> reframer -> conntrack -> infer -> chain -> sink
  *
  * pipeline_config holds every limit and switch; pipeline_run executes it (all repeats) and fills a
  * pipeline_result, from which results.c writes the JSON document and the table for people.
@@ -26,6 +26,7 @@
 #include "base/base.h"
 #include "chain/chain.h"
 #include "conntrack/conntrack.h"
+#include "gpu_offload/gpu_offload.h"
 #include "reframer/reframer.h"
 #include "traces/traces.h"
 
@@ -62,6 +63,17 @@ enum pipeline_ablation {
 	PIPELINE_ABLATE_RUNS = 1 << 1,
 	PIPELINE_ABLATE_DEDUP = 1 << 2,
 	PIPELINE_ABLATE_BURST = 1 << 3, /* scalar reference of every function, packets one by one */
+};
+
+/* Flow inference. */
+struct pipeline_infer {
+	bool enabled;
+	const char *model;    /* ONNX file */
+	const char *verdicts; /* a file for them; NULL: none */
+	/* Times as the user gave them, before speed; service_ns counts with the virtual clock
+	 * alone. The model, the arena and what is the worker's are set by pipeline_run. */
+	struct gpu_offload_stage_config stage;
+	const char *targets[GPU_OFFLOAD_ACTIONS_MAX]; /* backends' names: values of steering */
 };
 
 struct pipeline_config {
@@ -102,6 +114,7 @@ struct pipeline_config {
 	bool reframer_enabled;
 	struct reframer_config reframer; /* delays as the user gave them, before speed */
 	struct conntrack_config conntrack;
+	struct pipeline_infer infer;
 	struct chain_config chain;
 	bool keep_malformed; /* forward packets that the parser refuses, untracked */
 
@@ -123,7 +136,7 @@ struct pipeline_books {
 struct pipeline_cost {
 	/* medians over repeats; cycles are TSC cycles per packet read, summed over workers */
 	double packets_per_s, bits_per_s; /* over the slowest worker's time */
-	double total, source, parse, reframer, conntrack, sink;
+	double total, source, parse, reframer, conntrack, infer, sink;
 	double chain[CHAIN_FUNCTIONS_MAX];
 	uint32_t repeats;
 	double spread; /* (max - min) / median of total over repeats; 0 for one repeat */
@@ -163,6 +176,9 @@ struct pipeline_result {
 	struct base_histogram hold; /* in replay time: divided by speed */
 	uint64_t flow_runs_out;     /* flow runs at the sink */
 	struct conntrack_stats conntrack;
+	struct gpu_offload_stage_stats infer;
+	struct gpu_offload_model_info infer_model;
+	char infer_note[GPU_OFFLOAD_MESSAGE_SIZE]; /* the back end that was taken, and why */
 	uint32_t chain_count;
 	struct chain_function_stats chain[CHAIN_FUNCTIONS_MAX]; /* counters' names: below */
 	char counter_names[CHAIN_FUNCTIONS_MAX][CHAIN_COUNTERS_MAX][CHAIN_NAME_SIZE + 16];

@@ -51,6 +51,10 @@ struct results_builder {
 };
 
 json_t *results_run_section(struct results_builder *builder);
+json_t *results_infer_options(struct results_builder *builder);
+json_t *results_infer_section(struct results_builder *builder);
+void results_infer_print(
+	const struct pipeline_config *config, const struct pipeline_result *result, FILE *stream);
 json_t *results_cost_section(struct results_builder *builder);
 
 /* Take ownership of value (NULL: out of memory, remembered). */

@@ -336,7 +336,7 @@ json_t *results_document(const struct pipeline_config *config, const struct pipe
 	results_put(&builder, document, "reframer", reframer_section(&builder));
 	results_put(&builder, document, "conntrack", conntrack_section(&builder));
 	results_put(&builder, document, "chain", chain_section(&builder));
-	results_put(&builder, document, "gpu_offload", json_null());
+	results_put(&builder, document, "gpu_offload", results_infer_section(&builder));
 	results_put(&builder, document, "cost", results_cost_section(&builder));
 	results_put(&builder, document, "books", books_section(&builder));
 	if (!builder.failed)

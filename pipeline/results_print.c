@@ -195,6 +195,8 @@ static void print_cost(
 	if (config->reframer_enabled)
 		fprintf(stream, ", reframer %.1f", cost->reframer);
 	fprintf(stream, ", conntrack %.1f", cost->conntrack);
+	if (config->infer.enabled)
+		fprintf(stream, ", infer %.1f", cost->infer);
 	for (uint32_t i = 0; i < result->chain_count; i++) {
 		results_chain_key(result, i, key, sizeof(key));
 		fprintf(stream, ", %s %.1f", key, cost->chain[i]);
@@ -240,6 +242,7 @@ void pipeline_result_print(
 	print_notes(config, result, stream);
 	print_reframer(config, result, stream);
 	print_conntrack(result, stream);
+	results_infer_print(config, result, stream);
 	print_chain(result, stream);
 	print_cost(config, result, stream);
 	print_reader(result, stream);

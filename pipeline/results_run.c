@@ -228,6 +228,7 @@ json_t *results_run_section(struct results_builder *builder)
 	results_put(builder, object, "ablations", ablations(builder));
 	results_put(builder, object, "reframer", reframer_options(builder));
 	results_put(builder, object, "conntrack", conntrack_options(builder));
+	results_put(builder, object, "infer", results_infer_options(builder));
 	results_put(builder, object, "chain", chain_options(builder));
 	results_put_flag(builder, object, "interrupted", builder->result->interrupted);
 	results_put_text(builder, object, "message",
@@ -249,6 +250,8 @@ static json_t *cycles(struct results_builder *builder)
 	else
 		results_put(builder, object, "reframer", json_null());
 	results_put_real(builder, object, "conntrack", cost->conntrack);
+	if (builder->config->infer.enabled)
+		results_put_real(builder, object, "infer", cost->infer);
 	for (uint32_t i = 0; i < result->chain_count; i++) {
 		results_chain_key(result, i, key, sizeof(key));
 		results_put_real(builder, chain, key, cost->chain[i]);

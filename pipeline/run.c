@@ -3,6 +3,7 @@
 #include "conntrack/foreign.h"
 #include "pipeline/collect.h"
 #include "pipeline/eal.h"
+#include "pipeline/infer.h"
 #include "pipeline/input.h"
 #include "pipeline/worker_threads.h"
 
@@ -36,6 +37,7 @@ struct run {
 	struct port source_port, sink_port;
 	struct worker_shared shared;
 	struct worker *workers;
+	struct gpu_offload_model *model; /* NULL unless flows are classified */
 };
 
 /* DPDK memory of the workers: packet buffers, route tables, rule tables, connection tables. */
@@ -186,6 +188,11 @@ static enum pipeline_exit run_once(
 		if (!run->result->interrupted && !atomic_load(&run->shared.failed) &&
 			config->source == PIPELINE_SOURCE_TRACE && !run->workers[i].source->done)
 			run->result->interrupted = true;
+	}
+	if (exit == PIPELINE_EXIT_OK && config->infer.enabled && config->infer.verdicts != NULL &&
+		infer_verdicts_write(run->workers, config, run->result->message) != 0)
+		exit = PIPELINE_EXIT_RUN;
+	for (uint32_t i = 0; i < config->workers; i++) {
 		worker_destroy(&run->workers[i]);
 	}
 	free(run->workers);
@@ -295,8 +302,12 @@ static enum pipeline_exit judge_all(struct run *run)
 static enum pipeline_exit check_memory(struct run *run)
 {
 	enum { CONN_BYTES = 100 };
-	size_t need =
-		(size_t)run->config->conntrack.entries_max * run->config->workers * CONN_BYTES;
+	const struct gpu_offload_stage_config *infer = &run->config->infer.stage;
+	size_t bytes = CONN_BYTES;
+	if (run->config->infer.enabled)
+		bytes += gpu_offload_flow_bytes(
+			infer->features, gpu_offload_features_depth_max(infer->features));
+	size_t need = (size_t)run->config->conntrack.entries_max * run->config->workers * bytes;
 	size_t available = pipeline_eal_memory_available();
 	if (need <= available)
 		return PIPELINE_EXIT_OK;
@@ -351,6 +362,8 @@ static enum pipeline_exit execute(struct run *run)
 	if (exit == PIPELINE_EXIT_OK)
 		exit = check_memory(run);
 	if (exit == PIPELINE_EXIT_OK)
+		exit = infer_load(&run->model, run->config, run->result);
+	if (exit == PIPELINE_EXIT_OK)
 		exit = start_dpdk(run);
 	if (exit != PIPELINE_EXIT_OK)
 		return exit;
@@ -358,6 +371,7 @@ static enum pipeline_exit execute(struct run *run)
 	shared->schedule = &run->input.schedule;
 	shared->trace = run->input.trace;
 	shared->plan = &run->input.plan;
+	shared->model = run->model;
 	shared->stop = run->input.stop;
 	shared->tsc_hz = (double)rte_get_tsc_hz();
 	if (run->variants_count > 1)
@@ -395,6 +409,7 @@ static void destroy_run(struct run *run)
 {
 	port_stop(&run->source_port);
 	port_stop(&run->sink_port);
+	gpu_offload_model_destroy(run->model);
 	input_close(&run->input);
 	for (size_t i = 0; i < run->variants_count; i++)
 		free(run->variants[i].samples);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The worker loop: source -> parse -> reframer -> conntrack -> chain -> sink. */
+/* The worker loop: source -> parse -> reframer -> conntrack -> infer -> chain -> sink. */
 #include "pipeline/worker.h"
 
 #include <rte_pause.h>
@@ -124,7 +124,7 @@ static void forward(struct worker *worker, struct base_burst *burst)
 		worker->source, burst->packets, refused != 0 || kept != 0 ? left : burst->count);
 }
 
-/* conntrack -> chain -> sink, for packets in their final order. */
+/* conntrack -> infer -> chain -> sink, for packets in their final order. */
 static void process(struct worker *worker, struct base_burst *burst, uint64_t now_ns)
 {
 	struct worker_cycles *cycles = &worker->cycles;
@@ -132,6 +132,11 @@ static void process(struct worker *worker, struct base_burst *burst, uint64_t no
 	conntrack_process_burst(worker->tracker, burst);
 	remove_dropped(worker, burst);
 	since = lap(&cycles->conntrack, since);
+	if (worker->infer != NULL) {
+		gpu_offload_stage_process(worker->infer, burst, now_ns);
+		remove_dropped(worker, burst);
+		since = lap(&cycles->infer, since);
+	}
 	for (uint32_t i = 0; i < worker->chain_count; i++) {
 		chain_function_process(worker->chain, i, burst, now_ns);
 		remove_dropped(worker, burst);

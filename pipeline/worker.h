@@ -12,7 +12,7 @@
 
 /* TSC cycles per stage. */
 struct worker_cycles {
-	uint64_t source, parse, reframer, conntrack, sink;
+	uint64_t source, parse, reframer, conntrack, infer, sink;
 	uint64_t chain[CHAIN_FUNCTIONS_MAX];
 	uint64_t total; /* of iterations that did work */
 };
@@ -30,9 +30,10 @@ struct worker_waits {
 struct worker_shared {
 	const struct pipeline_config *config;
 	const struct schedule *schedule;
-	const struct traces_trace *trace; /* NULL unless played from memory */
-	struct reader *reader;            /* NULL unless captures are streamed */
-	const struct plan *plan;          /* where time starts, the first packet's link type */
+	const struct traces_trace *trace;      /* NULL unless played from memory */
+	struct reader *reader;                 /* NULL unless captures are streamed */
+	const struct gpu_offload_model *model; /* NULL unless flows are classified */
+	const struct plan *plan;               /* where time starts, the first packet's link type */
 	const struct port *source_port, *sink_port; /* NULL unless used */
 	const atomic_bool *stop; /* of the user; partner: the signal handler's store */
 	atomic_bool failed;      /* a worker could not be set up: all leave */
@@ -52,7 +53,9 @@ struct worker {
 	struct base_parser *parser;
 	struct reframer *reframer; /* NULL when off */
 	struct conntrack *tracker;
-	struct chain *chain; /* NULL when empty */
+	struct gpu_offload_stage *infer; /* NULL when off */
+	struct chain *chain;             /* NULL when empty */
+	struct chain_target steering[GPU_OFFLOAD_ACTIONS_MAX];
 	uint32_t chain_count;
 	bool translates; /* the chain has a nat */
 	struct sink *sink;
@@ -74,6 +77,8 @@ struct worker {
 	struct base_parse_stats parse_stats;
 	struct reframer_stats reframer_stats;
 	struct conntrack_stats conntrack_stats;
+	struct gpu_offload_stage_stats infer_stats;
+	char infer_note[GPU_OFFLOAD_MESSAGE_SIZE];
 	struct chain_function_stats chain_stats[CHAIN_FUNCTIONS_MAX];
 	uint64_t flow_digest;
 

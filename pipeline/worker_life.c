@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Birth and end of a worker: everything off the packet path. */
 #include "conntrack/lab.h"
+#include "pipeline/infer.h"
 #include "pipeline/worker.h"
 
 #include <rte_cycles.h>
@@ -113,6 +114,15 @@ static int setup_chain(struct worker *worker)
 	return 0;
 }
 
+static void on_remove(void *context, uint32_t conn, void *user)
+{
+	struct worker *worker = context;
+	if (worker->infer != NULL)
+		gpu_offload_stage_on_remove(worker->infer, conn, user);
+	if (worker->chain != NULL)
+		chain_on_remove(worker->chain, conn, user);
+}
+
 static int setup_tracker(struct worker *worker)
 {
 	const struct pipeline_config *config = worker->shared->config;
@@ -125,9 +135,13 @@ static int setup_tracker(struct worker *worker)
 	tracker.no_runs = config->ablations & PIPELINE_ABLATE_RUNS;
 	tracker.no_dedup = config->ablations & PIPELINE_ABLATE_DEDUP;
 	tracker.no_bulk = config->ablations & PIPELINE_ABLATE_BURST;
-	if (worker->chain != NULL) {
-		tracker.on_remove = chain_on_remove;
-		tracker.on_remove_context = worker->chain;
+	/* Behind the order check's bytes, where a line of cache begins or half of one. */
+	uint32_t infer_offset = (tracker.user_bytes + 31) & ~31u;
+	if (worker->infer != NULL)
+		tracker.user_bytes = infer_offset + gpu_offload_stage_user_bytes(worker->infer);
+	if (worker->chain != NULL || worker->infer != NULL) {
+		tracker.on_remove = on_remove;
+		tracker.on_remove_context = worker;
 	}
 	int error = conntrack_create(&worker->tracker, &tracker);
 	if (error == -ENOTSUP && tracker.deletion != NULL) {
@@ -140,6 +154,8 @@ static int setup_tracker(struct worker *worker)
 		return failed(worker, "connection table", error);
 	if (worker->chain != NULL)
 		chain_attach(worker->chain, worker->tracker);
+	if (worker->infer != NULL)
+		gpu_offload_stage_attach(worker->infer, worker->tracker, infer_offset);
 	worker->order = base_arena_alloc(worker->arena, sizeof(*worker->order), BASE_CACHE_LINE);
 	if (worker->order == NULL)
 		return failed(worker, "order check", -ENOMEM);
@@ -163,6 +179,8 @@ int worker_setup(struct worker *worker)
 		error = setup_reframer(worker);
 	if (error == 0)
 		error = setup_chain(worker);
+	if (error == 0 && config->infer.enabled)
+		error = infer_setup(worker);
 	if (error == 0)
 		error = setup_tracker(worker);
 	if (error == 0)
@@ -199,6 +217,8 @@ void worker_finish(struct worker *worker)
 		reframer_stats(worker->reframer, &worker->reframer_stats);
 	/* not done: interrupted, or a port */
 	uint64_t end_ns = worker->source->done ? worker->source->end_ns : worker->now_ns;
+	if (worker->infer != NULL)
+		gpu_offload_stage_finish(worker->infer, worker->now_ns);
 	conntrack_finish(worker->tracker, end_ns);
 	conntrack_stats(worker->tracker, &worker->conntrack_stats);
 	if (conntrack_check(worker->tracker, message, sizeof(message)) != 0) {
@@ -210,6 +230,7 @@ void worker_finish(struct worker *worker)
 	settle_books(worker);
 	/* The digest counts removed connections: remove them all now. */
 	(void)conntrack_purge(worker->tracker, NULL, NULL);
+	worker->books.balanced &= infer_settle(worker);
 	if (worker->chain != NULL)
 		worker->flow_digest = chain_flow_digest(worker->chain);
 	int error = worker->sink->ops->finish(worker->sink, worker->message);
@@ -222,6 +243,7 @@ void worker_destroy(struct worker *worker)
 	if (worker->sink != NULL)
 		worker->sink->ops->destroy(worker->sink);
 	conntrack_destroy(worker->tracker);
+	gpu_offload_stage_destroy(worker->infer);
 	chain_destroy(worker->chain);
 	reframer_destroy(worker->reframer);
 	if (worker->source != NULL)

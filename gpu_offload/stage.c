@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "gpu_offload/stage.h"
+
+#include "base/compiler.h"
+#include "base/rng.h"
+#include "conntrack/conntrack.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PREFETCH_AHEAD = 8 };
+
+/* gpu_offload_flow.phase; memory of a new connection is zero. */
+enum { PHASE_TAKING, PHASE_WAITING, PHASE_LABELLED, PHASE_GIVEN_UP };
+
+struct gpu_offload_stage {
+	struct gpu_offload_stage_config config;
+	const struct conntrack *tracker;
+	uint32_t user_offset;
+	uint32_t classes;
+	struct gpu_offload_backend *backend;
+	struct gpu_offload_backend *spare; /* for GPU_OFFLOAD_FULL_CPU; NULL otherwise */
+	struct gpu_offload_batcher *batcher;
+	struct gpu_offload_action *actions; /* by label */
+	struct gpu_offload_verdict *verdicts;
+	float *row;
+	struct gpu_offload_stage_stats stats;
+};
+
+const char *gpu_offload_act_name(enum gpu_offload_act act)
+{
+	static const char *const names[GPU_OFFLOAD_ACTS_COUNT] = {
+		[GPU_OFFLOAD_ACT_NONE] = "none",
+		[GPU_OFFLOAD_ACT_MARK] = "mark",
+		[GPU_OFFLOAD_ACT_DROP] = "drop",
+		[GPU_OFFLOAD_ACT_STEER] = "steer",
+	};
+	return (unsigned int)act < GPU_OFFLOAD_ACTS_COUNT ? names[act] : "?";
+}
+
+static inline struct gpu_offload_flow *flow_of(const struct gpu_offload_stage *stage, uint32_t conn)
+{
+	uint8_t *user = conntrack_user(stage->tracker, conn);
+	return (struct gpu_offload_flow *)(user + stage->user_offset);
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static void keep_verdict(
+	struct gpu_offload_stage *stage, const struct gpu_offload_answer *answer, bool stale)
+{
+	if (stage->config.verdicts_max == 0)
+		return;
+	if (stage->stats.verdicts == stage->config.verdicts_max) {
+		stage->stats.verdicts_lost++;
+		return;
+	}
+	stage->verdicts[stage->stats.verdicts++] = (struct gpu_offload_verdict){
+		.magic = "SHVD",
+		.version = GPU_OFFLOAD_VERDICT_VERSION,
+		.outcome = (uint8_t)answer->outcome,
+		.stale = stale,
+		.flow = answer->ticket.conn,
+		.generation = answer->ticket.generation,
+		.flow_id = answer->ticket.flow_id,
+		.asked_ns = answer->asked_ns,
+		.answered_ns = answer->answered_ns,
+		.label = answer->label,
+		.worker = stage->config.worker,
+	};
+}
+
+static void steer(struct gpu_offload_stage *stage, uint32_t conn, uint32_t value)
+{
+	if (stage->config.steer(stage->config.steer_context, conn, value))
+		stage->stats.steered_flows++;
+	else
+		stage->stats.unsteerable_flows++;
+}
+
+static void apply(struct gpu_offload_stage *stage, struct gpu_offload_flow *flow,
+	const struct gpu_offload_answer *answer)
+{
+	if (answer->outcome != GPU_OFFLOAD_ANSWERED) {
+		flow->phase = PHASE_GIVEN_UP;
+		stage->stats.given_up++;
+		return;
+	}
+	const struct gpu_offload_action *action = &stage->actions[answer->label];
+	flow->phase = PHASE_LABELLED;
+	flow->label = (uint16_t)answer->label;
+	flow->action = action->act;
+	stage->stats.applied++;
+	if (action->act == GPU_OFFLOAD_ACT_STEER)
+		steer(stage, answer->ticket.conn, action->value);
+}
+
+static void take_answer(void *context, const struct gpu_offload_answer *given)
+{
+	struct gpu_offload_stage *stage = context;
+	struct gpu_offload_answer answer = *given;
+	/* A back end that names a class the model does not have has failed. */
+	if (answer.outcome == GPU_OFFLOAD_ANSWERED && answer.label >= stage->classes)
+		answer.outcome = GPU_OFFLOAD_FAILED;
+	if (answer.outcome == GPU_OFFLOAD_ANSWERED) {
+		uint64_t state = answer.ticket.flow_id ^ ((uint64_t)answer.label << 48);
+		stage->stats.labels[answer.label]++;
+		stage->stats.labels_digest += base_rng_splitmix64(&state);
+	}
+	uint32_t conn = answer.ticket.conn;
+	bool stale = conntrack_generation(stage->tracker, conn) != answer.ticket.generation ||
+		     flow_of(stage, conn)->phase != PHASE_WAITING;
+	keep_verdict(stage, &answer, stale);
+	if (stale)
+		stage->stats.stale++;
+	else
+		apply(stage, flow_of(stage, conn), &answer);
+}
+
+/* ---- packets -------------------------------------------------------------------------------- */
+
+/* The new value of the DSCP; the two bits of ECN stay (RFC 3168). */
+static bool mark(struct base_packet *packet, uint32_t dscp)
+{
+	uint8_t *ip = packet->data + packet->l3_offset;
+	if ((packet->flags & (BASE_PACKET_IP4 | BASE_PACKET_IP6)) == 0 ||
+		packet->l3_offset + 20u > packet->cap_len)
+		return false;
+	if ((packet->flags & BASE_PACKET_IP6) != 0) {
+		uint32_t class = dscp << 2 | (ip[1] >> 4 & 3);
+		ip[0] = (uint8_t)((ip[0] & 0xf0) | class >> 4);
+		ip[1] = (uint8_t)((ip[1] & 0x0f) | class << 4);
+		return true;
+	}
+	/* RFC 1624, equation 3, over the word that version, length and DSCP stand in. */
+	uint32_t old_word = (uint32_t)ip[0] << 8 | ip[1];
+	uint32_t sum = (uint32_t)ip[10] << 8 | ip[11];
+	ip[1] = (uint8_t)(dscp << 2 | (ip[1] & 3));
+	uint32_t new_word = (uint32_t)ip[0] << 8 | ip[1];
+	sum = (~sum & 0xffff) + (~old_word & 0xffff) + new_word;
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = ~((sum & 0xffff) + (sum >> 16)) & 0xffff;
+	ip[10] = (uint8_t)(sum >> 8);
+	ip[11] = (uint8_t)sum;
+	return true;
+}
+
+static bool is_about(const struct base_packet *packet)
+{
+	return (packet->conn_flags & BASE_CONN_RELATED) != 0;
+}
+
+/* Packets first to next - 1 of a flow with an answer. */
+static void act(struct gpu_offload_stage *stage, const struct gpu_offload_flow *flow,
+	struct base_burst *burst, unsigned int first, unsigned int next)
+{
+	uint32_t value = stage->actions[flow->label].value;
+	for (unsigned int i = first; i < next; i++) {
+		if (flow->action == GPU_OFFLOAD_ACT_DROP) {
+			base_burst_drop(burst, i, BASE_DROP_INFER_VERDICT);
+			stage->stats.dropped_packets++;
+		} else if (!is_about(burst->packets[i])) {
+			bool marked = mark(burst->packets[i], value);
+			stage->stats.marked_packets += marked;
+			stage->stats.unmarkable_packets += !marked;
+		}
+	}
+}
+
+/* The flow has its depth: ask. Answers may come from within, for it and for others. */
+static void ask(struct gpu_offload_stage *stage, struct gpu_offload_flow *flow,
+	const struct base_packet *packet, uint64_t now_ns)
+{
+	const struct gpu_offload_identity identity = gpu_offload_identity_of(packet);
+	const struct gpu_offload_ticket ticket = {
+		.conn = packet->conn,
+		.generation = conntrack_generation(stage->tracker, packet->conn),
+		.flow_id = gpu_offload_flow_id(&identity, flow->first_ns),
+	};
+	uint64_t deadline_ns = stage->config.deadline_ns == 0 ? GPU_OFFLOAD_NO_DEADLINE
+							      : now_ns + stage->config.deadline_ns;
+	gpu_offload_flow_row(stage->config.features, flow, &identity, stage->row);
+	flow->phase = PHASE_WAITING;
+	stage->stats.asked++;
+	gpu_offload_batcher_push(stage->batcher, &ticket, stage->row, deadline_ns, now_ns);
+}
+
+static void process_segment(struct gpu_offload_stage *stage, struct base_burst *burst,
+	unsigned int first, unsigned int next, uint64_t now_ns)
+{
+	const struct gpu_offload_stage_config *config = &stage->config;
+	struct base_packet *const *packets = &burst->packets[first];
+	struct gpu_offload_flow *flow = flow_of(stage, packets[0]->conn);
+	if (flow->phase == PHASE_TAKING) {
+		stage->stats.flows += flow->packets == 0;
+		if (gpu_offload_flow_take(
+			    config->features, flow, packets, next - first, config->depth))
+			ask(stage, flow, packets[0], now_ns);
+		return;
+	}
+	if (flow->phase == PHASE_WAITING)
+		stage->stats.waiting_packets += next - first;
+	else if (BASE_UNLIKELY(flow->action == GPU_OFFLOAD_ACT_DROP ||
+			       flow->action == GPU_OFFLOAD_ACT_MARK))
+		act(stage, flow, burst, first, next);
+}
+
+/* The tracker has asked for the first line of a block only. */
+static inline void prefetch(
+	const struct gpu_offload_stage *stage, const struct base_burst *burst, unsigned int index)
+{
+	if (index + PREFETCH_AHEAD >= burst->count)
+		return;
+	uint32_t conn = burst->packets[index + PREFETCH_AHEAD]->conn;
+	if (conn != BASE_CONN_NONE)
+		BASE_PREFETCH_W(flow_of(stage, conn));
+}
+
+void gpu_offload_stage_process(
+	struct gpu_offload_stage *stage, struct base_burst *burst, uint64_t now_ns)
+{
+	gpu_offload_batcher_advance(stage->batcher, now_ns);
+	stage->stats.packets += burst->count;
+	for (unsigned int r = 0; r < burst->run_count; r++) {
+		unsigned int first = burst->runs[r].first, end = first + burst->runs[r].count;
+		while (first < end) {
+			uint32_t conn = burst->packets[first]->conn;
+			unsigned int next = first + 1;
+			while (next < end && burst->packets[next]->conn == conn)
+				next++;
+			prefetch(stage, burst, first);
+			if (conn == BASE_CONN_NONE)
+				stage->stats.untracked_packets += next - first;
+			else
+				process_segment(stage, burst, first, next, now_ns);
+			first = next;
+		}
+	}
+}
+
+void gpu_offload_stage_finish(struct gpu_offload_stage *stage, uint64_t now_ns)
+{
+	gpu_offload_batcher_finish(stage->batcher, now_ns);
+}
+
+void gpu_offload_stage_on_remove(struct gpu_offload_stage *stage, uint32_t conn, void *user)
+{
+	struct gpu_offload_flow *flow =
+		(struct gpu_offload_flow *)((uint8_t *)user + stage->user_offset);
+	(void)conn;
+	if (flow->phase == PHASE_TAKING && flow->packets > 0)
+		stage->stats.short_flows++;
+	flow->phase = PHASE_GIVEN_UP; /* an answer still to come finds nobody */
+}
+
+/* ---- statistics ----------------------------------------------------------------------------- */
+
+void gpu_offload_stage_stats(
+	const struct gpu_offload_stage *stage, struct gpu_offload_stage_stats *stats)
+{
+	*stats = stage->stats;
+	gpu_offload_batcher_stats(stage->batcher, &stats->batcher);
+}
+
+static void add_batcher(
+	struct gpu_offload_batcher_stats *sum, const struct gpu_offload_batcher_stats *part)
+{
+	uint64_t waited_max_ns = sum->waited_max_ns;
+	uint64_t *into = &sum->in;
+	const uint64_t *from = &part->in;
+	for (size_t i = 0; i <= offsetof(struct gpu_offload_batcher_stats, waiting) / 8; i++)
+		into[i] += from[i];
+	sum->waited_max_ns =
+		waited_max_ns > part->waited_max_ns ? waited_max_ns : part->waited_max_ns;
+	if (sum->limit == 0 || part->limit < sum->limit)
+		sum->limit = part->limit;
+	if (sum->delay_ns.count == 0)
+		base_histogram_reset(&sum->delay_ns);
+	base_histogram_merge(&sum->delay_ns, &part->delay_ns);
+}
+
+void gpu_offload_stage_stats_add(
+	struct gpu_offload_stage_stats *sum, const struct gpu_offload_stage_stats *part)
+{
+	uint64_t *into = &sum->packets;
+	const uint64_t *from = &part->packets;
+	for (size_t i = 0; i < offsetof(struct gpu_offload_stage_stats, batcher) / 8; i++)
+		into[i] += from[i];
+	add_batcher(&sum->batcher, &part->batcher);
+}
+
+const struct gpu_offload_verdict *gpu_offload_stage_verdicts(
+	const struct gpu_offload_stage *stage, uint64_t *count)
+{
+	*count = stage->stats.verdicts;
+	return stage->verdicts;
+}
+
+const char *gpu_offload_stage_backend(const struct gpu_offload_stage *stage)
+{
+	return gpu_offload_backend_name(stage->backend);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static int classify_spare(void *server, const float *row, uint32_t *label)
+{
+	struct gpu_offload_stage *stage = server;
+	struct gpu_offload_batch batch = { .count = 1, .inputs = row, .labels = label };
+	struct gpu_offload_batch *done;
+	int error = gpu_offload_backend_submit(stage->spare, &batch);
+	if (error != 0)
+		return error;
+	while (gpu_offload_backend_poll(stage->spare, &done, 1) == 0)
+		; /* a back end of the CPU is done when it has taken a batch */
+	return batch.status;
+}
+
+static int submit_stage(void *server, struct gpu_offload_batch *batch)
+{
+	struct gpu_offload_stage *stage = server;
+	return gpu_offload_backend_submit(stage->backend, batch);
+}
+
+static uint32_t poll_stage(void *server, struct gpu_offload_batch *done[], uint32_t max)
+{
+	struct gpu_offload_stage *stage = server;
+	return gpu_offload_backend_poll(stage->backend, done, max);
+}
+
+static int check_config(
+	const struct gpu_offload_stage_config *config, uint32_t classes, char why[], size_t size)
+{
+	uint32_t inputs = gpu_offload_features_inputs(config->features);
+	uint32_t depth_max = gpu_offload_features_depth_max(config->features);
+	const char *name = gpu_offload_features_name(config->features);
+	if (gpu_offload_model_inputs(config->model) != inputs)
+		snprintf(why, size, "the model takes %u inputs, expected %u for %s",
+			gpu_offload_model_inputs(config->model), inputs, name);
+	else if (config->depth > depth_max)
+		snprintf(why, size, "depth: got '%u', expected 1..%u for %s", config->depth,
+			depth_max, name);
+	else
+		why[0] = '\0';
+	for (uint32_t i = 0; i < config->actions_count && why[0] == '\0'; i++) {
+		if (config->actions[i].label >= classes)
+			snprintf(why, size, "%s: got label '%u', expected 0..%u of the model",
+				gpu_offload_act_name(config->actions[i].act),
+				config->actions[i].label, classes - 1);
+	}
+	return why[0] == '\0' ? 0 : -EINVAL;
+}
+
+static int allocate(struct gpu_offload_stage *stage)
+{
+	const struct gpu_offload_stage_config *config = &stage->config;
+	stage->actions = base_arena_alloc(
+		config->arena, stage->classes * sizeof(*stage->actions), BASE_CACHE_LINE);
+	stage->row = base_arena_alloc(config->arena,
+		gpu_offload_features_inputs(config->features) * sizeof(float),
+		GPU_OFFLOAD_INPUT_ALIGNMENT);
+	if (config->verdicts_max > 0)
+		stage->verdicts = base_arena_map(
+			config->arena, config->verdicts_max * sizeof(*stage->verdicts));
+	if (stage->actions == NULL || stage->row == NULL ||
+		(config->verdicts_max > 0 && stage->verdicts == NULL))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < config->actions_count; i++)
+		stage->actions[config->actions[i].label] = config->actions[i];
+	return 0;
+}
+
+static int create_backends(struct gpu_offload_stage *stage, char why[], size_t size)
+{
+	const struct gpu_offload_stage_config *config = &stage->config;
+	struct gpu_offload_backend_config backend = {
+		.model = config->model,
+		.rows_max = config->batcher.batch_max,
+		.batches_max = config->batcher.batches_max,
+	};
+	char ignored[GPU_OFFLOAD_MESSAGE_SIZE];
+	int error =
+		gpu_offload_backend_create(&stage->backend, config->backend, &backend, why, size);
+	if (error != 0 || config->batcher.full != GPU_OFFLOAD_FULL_CPU)
+		return error;
+	backend.rows_max = backend.batches_max = 1;
+	return gpu_offload_backend_create(&stage->spare, "cpu", &backend, ignored, sizeof(ignored));
+}
+
+static int create_batcher(struct gpu_offload_stage *stage)
+{
+	struct gpu_offload_batcher_config *batcher = &stage->config.batcher;
+	batcher->inputs = gpu_offload_features_inputs(stage->config.features);
+	batcher->submit = submit_stage;
+	batcher->poll = poll_stage;
+	batcher->server = stage;
+	batcher->classify = classify_spare;
+	batcher->answer = take_answer;
+	batcher->answer_context = stage;
+	batcher->arena = stage->config.arena;
+	return gpu_offload_batcher_create(&stage->batcher, batcher);
+}
+
+int gpu_offload_stage_create(struct gpu_offload_stage **out,
+	const struct gpu_offload_stage_config *config, char why[], size_t size)
+{
+	uint32_t classes = gpu_offload_model_classes(config->model);
+	int error = check_config(config, classes, why, size);
+	if (error != 0)
+		return error;
+	struct gpu_offload_stage *stage =
+		base_arena_alloc(config->arena, sizeof(*stage), BASE_CACHE_LINE);
+	error = -ENOMEM;
+	if (stage != NULL) {
+		stage->config = *config;
+		stage->classes = classes;
+		if (config->depth == 0)
+			stage->config.depth = gpu_offload_features_depth_default(config->features);
+		error = allocate(stage);
+	}
+	if (error == 0)
+		error = create_backends(stage, why, size);
+	if (error == 0)
+		error = create_batcher(stage);
+	if (error == 0) {
+		*out = stage;
+		return 0;
+	}
+	if (why[0] == '\0' || error == -ENOMEM)
+		snprintf(why, size, "%s", strerror(-error));
+	gpu_offload_stage_destroy(stage);
+	return error;
+}
+
+void gpu_offload_stage_destroy(struct gpu_offload_stage *stage)
+{
+	if (stage == NULL)
+		return;
+	const struct gpu_offload_stage_config config = stage->config;
+	gpu_offload_backend_destroy(stage->backend);
+	gpu_offload_backend_destroy(stage->spare);
+	gpu_offload_batcher_destroy(stage->batcher);
+	if (stage->verdicts != NULL)
+		base_arena_unmap(config.arena, stage->verdicts,
+			config.verdicts_max * sizeof(*stage->verdicts));
+	base_arena_free(config.arena, stage->actions, stage->classes * sizeof(*stage->actions));
+	base_arena_free(config.arena, stage->row,
+		gpu_offload_features_inputs(config.features) * sizeof(float));
+	base_arena_free(config.arena, stage, sizeof(*stage));
+}
+
+uint32_t gpu_offload_stage_user_bytes(const struct gpu_offload_stage *stage)
+{
+	return gpu_offload_flow_bytes(stage->config.features, stage->config.depth);
+}
+
+void gpu_offload_stage_attach(
+	struct gpu_offload_stage *stage, const struct conntrack *tracker, uint32_t user_offset)
+{
+	stage->tracker = tracker;
+	stage->user_offset = user_offset;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "pipeline/infer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { PATH_SIZE = 4096, VERDICTS_MAX = 1 << 22 };
+
+void infer_defaults(struct pipeline_infer *infer)
+{
+	infer->stage.features = GPU_OFFLOAD_SPI30;
+	infer->stage.backend = "auto";
+	infer->stage.batcher.batch_max = 256;
+	infer->stage.batcher.batches_max = 4;
+	infer->stage.batcher.queue_max = 4096;
+	infer->stage.batcher.delay_ns = 1000000;
+	infer->stage.batcher.service_ns = 100000;
+}
+
+static int refuse(char *message, const char *what)
+{
+	snprintf(message, PIPELINE_MESSAGE_SIZE, "infer: %s", what);
+	return -EINVAL;
+}
+
+int infer_check(const struct pipeline_config *config, char *message)
+{
+	const struct pipeline_infer *infer = &config->infer;
+	const struct gpu_offload_batcher_config *batcher = &infer->stage.batcher;
+	if (!infer->enabled)
+		return 0;
+	if (infer->model == NULL)
+		return refuse(message, "got no model, expected model=FILE");
+	if (batcher->queue_max < batcher->batch_max)
+		return refuse(message, "queue: expected at least batch");
+	for (uint32_t i = 0; i < batcher->preferred_count; i++) {
+		if (batcher->preferred[i] > batcher->batch_max)
+			return refuse(message, "preferred: expected sizes up to batch");
+	}
+	if (infer->verdicts != NULL && config->repeats != 1)
+		return refuse(message, "verdicts: expected --repeat 1 when they go to a file");
+	double most_ns = (double)batcher->delay_ns;
+	most_ns = (double)batcher->service_ns > most_ns ? (double)batcher->service_ns : most_ns;
+	most_ns = (double)batcher->objective_ns > most_ns ? (double)batcher->objective_ns : most_ns;
+	most_ns = (double)infer->stage.deadline_ns > most_ns ? (double)infer->stage.deadline_ns
+							     : most_ns;
+	if (most_ns * config->speed > 1e18)
+		return refuse(message, "a time * speed is more than 30 years");
+	return 0;
+}
+
+enum pipeline_exit infer_load(struct gpu_offload_model **model,
+	const struct pipeline_config *config, struct pipeline_result *result)
+{
+	char why[GPU_OFFLOAD_MESSAGE_SIZE];
+	*model = NULL;
+	if (!config->infer.enabled)
+		return PIPELINE_EXIT_OK;
+	if (gpu_offload_model_load(model, config->infer.model, why, sizeof(why)) == 0)
+		return PIPELINE_EXIT_OK;
+	*model = NULL;
+	snprintf(result->message, sizeof(result->message), "%s", why);
+	return PIPELINE_EXIT_INPUT;
+}
+
+static bool steer(void *context, uint32_t conn, uint32_t value)
+{
+	struct worker *worker = context;
+	return chain_steer(worker->chain, conn, &worker->steering[value]);
+}
+
+/* Names of backends to their places. */
+static int find_targets(struct worker *worker, const struct pipeline_infer *infer)
+{
+	for (uint32_t i = 0; i < infer->stage.actions_count; i++) {
+		const struct gpu_offload_action *action = &infer->stage.actions[i];
+		if (action->act != GPU_OFFLOAD_ACT_STEER)
+			continue;
+		const char *name = infer->targets[action->value];
+		if (worker->chain != NULL && chain_target_find(worker->chain, name,
+						     &worker->steering[action->value]) == 0)
+			continue;
+		snprintf(worker->message, sizeof(worker->message),
+			"infer: steer: got '%.64s', expected a backend of the chain's lb", name);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static uint64_t times(uint64_t ns, double speed)
+{
+	return (uint64_t)((double)ns * speed + 0.5);
+}
+
+int infer_setup(struct worker *worker)
+{
+	const struct pipeline_config *config = worker->shared->config;
+	struct gpu_offload_stage_config stage = config->infer.stage;
+	char why[GPU_OFFLOAD_MESSAGE_SIZE] = "";
+	int error = find_targets(worker, &config->infer);
+	if (error == 0) {
+		stage.model = worker->shared->model;
+		stage.arena = worker->arena;
+		stage.worker = worker->index;
+		stage.steer = steer;
+		stage.steer_context = worker;
+		stage.verdicts_max = config->infer.verdicts != NULL ? VERDICTS_MAX : 0;
+		stage.deadline_ns = times(stage.deadline_ns, config->speed);
+		stage.batcher.delay_ns = times(stage.batcher.delay_ns, config->speed);
+		stage.batcher.objective_ns = times(stage.batcher.objective_ns, config->speed);
+		stage.batcher.service_ns = config->clock == PIPELINE_CLOCK_VIRTUAL
+						   ? times(stage.batcher.service_ns, config->speed)
+						   : GPU_OFFLOAD_SERVICE_REAL;
+		error = gpu_offload_stage_create(&worker->infer, &stage, why, sizeof(why));
+		if (error != 0)
+			snprintf(worker->message, sizeof(worker->message), "infer: %s", why);
+	}
+	worker->error = error;
+	if (error == 0)
+		snprintf(worker->infer_note, sizeof(worker->infer_note), "%s", why);
+	return error;
+}
+
+bool infer_settle(struct worker *worker)
+{
+	const struct gpu_offload_stage_stats *stats = &worker->infer_stats;
+	if (worker->infer == NULL)
+		return true;
+	gpu_offload_stage_stats(worker->infer, &worker->infer_stats);
+	const struct gpu_offload_batcher_stats *batcher = &stats->batcher;
+	uint64_t ended = batcher->answered + batcher->rejected + batcher->expired + batcher->failed;
+	return batcher->waiting == 0 && batcher->in == ended && stats->asked == batcher->in &&
+	       stats->flows == stats->asked + stats->short_flows &&
+	       ended == stats->applied + stats->given_up + stats->stale;
+}
+
+/* 0 or -errno. */
+static int write_all(FILE *file, const struct worker *workers, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t verdicts_count;
+		const struct gpu_offload_verdict *verdicts =
+			gpu_offload_stage_verdicts(workers[i].infer, &verdicts_count);
+		errno = EIO;
+		if (verdicts_count > 0 &&
+			fwrite(verdicts, sizeof(*verdicts), verdicts_count, file) != verdicts_count)
+			return -errno;
+	}
+	return 0;
+}
+
+int infer_verdicts_write(
+	const struct worker *workers, const struct pipeline_config *config, char *message)
+{
+	const char *path = config->infer.verdicts;
+	char beside[PATH_SIZE];
+	int length = snprintf(beside, sizeof(beside), "%s.part", path);
+	int error = length < 0 || (size_t)length >= sizeof(beside) ? -ENAMETOOLONG : 0;
+	FILE *file = error == 0 ? fopen(beside, "wb") : NULL;
+	if (error == 0 && file == NULL)
+		error = -errno;
+	if (file != NULL) {
+		error = write_all(file, workers, config->workers);
+		if (fclose(file) != 0 && error == 0)
+			error = -errno;
+		if (error == 0 && rename(beside, path) != 0)
+			error = -errno;
+		if (error != 0)
+			unlink(beside);
+	}
+	if (error != 0)
+		snprintf(message, PIPELINE_MESSAGE_SIZE, "%.900s: %s", path, strerror(-error));
+	return error;
+}

@@ -1,0 +1,241 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Flow inference in a replay: labels are the model's, verdicts act on the packets they should and on
+no other, and results do not depend on workers, bursts or the reframer.
+
+Usage: infer_replay_test.py SHEAF INFER_RUN MODELS_FOLDER SAMPLE.pcap.gz
+"""
+
+import array
+import collections
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from infer_flows import Packet, frames, index
+
+SHEAF, INFER_RUN, MODELS, SAMPLE = (pathlib.Path(path).resolve() for path in sys.argv[1:5])
+TREE = MODELS / "tree-spi30.onnx"
+Verdict = collections.namedtuple("Verdict", "outcome stale flow_id asked answered label worker")
+
+
+def run(*arguments):
+    return subprocess.run([*map(str, arguments)], capture_output=True, text=True, timeout=300,
+                          check=False)
+
+
+def verdicts(path):
+    data, found = path.read_bytes(), []
+    assert len(data) % 48 == 0
+    for at in range(0, len(data), 48):
+        magic, version, outcome, stale, _, _, flow_id, asked, answered, label, worker = \
+            struct.unpack("<4sHBBIIQQQII", data[at:at + 48])
+        assert (magic, version) == (b"SHVD", 1)
+        found.append(Verdict(outcome, stale, f"{flow_id:016x}", asked, answered, label, worker))
+    return found
+
+
+def checksum(header):
+    total = sum(struct.unpack(f">{len(header) // 2}H", header))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+def marked(frame, dscp):
+    """The frame with another DSCP, its checksum made anew."""
+    ip = bytearray(frame[14:])
+    if ip[0] >> 4 == 6:
+        traffic_class = dscp << 2 | (ip[1] >> 4 & 3)
+        ip[0], ip[1] = ip[0] & 0xf0 | traffic_class >> 4, ip[1] & 0x0f | (traffic_class & 15) << 4
+    else:
+        size = (ip[0] & 15) * 4
+        ip[1] = dscp << 2 | ip[1] & 3
+        ip[10:12] = b"\0\0"
+        ip[10:12] = struct.pack(">H", checksum(bytes(ip[:size])))
+    return frame[:14] + bytes(ip)
+
+
+class Replay(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.holder.name)
+        cls.made = cls.folder / "made.pcap"
+        done = run(SHEAF, "trace", "gen", "--preset", "campus", "--packets", 30000, cls.made)
+        assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def replay(self, capture, infer, *more):
+        done = run(SHEAF, "replay", capture, "--infer", infer, "--json", "-", "-q", *more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = json.loads(done.stdout)
+        section, flows = document["gpu_offload"], document["gpu_offload"]["flows"]
+        self.assertTrue(document["books"]["balanced"])
+        self.assertEqual(flows["seen"], flows["short"] + flows["asked"])
+        ended = sum(flows[key] for key in ("answered", "rejected", "expired", "failed"))
+        self.assertEqual(flows["asked"], ended)
+        self.assertEqual(ended, flows["applied"] + flows["given_up"] + flows["stale"])
+        self.assertEqual(sum(section["labels"]), flows["answered"])
+        return document
+
+    def labels(self, capture, model, depth):
+        """Flow id -> label, by the oracle from exported rows; and the export's side file."""
+        path = self.folder / "rows.npy"
+        done = run(SHEAF, "infer", "export", capture, "--depth", depth, "--whole", "-o", path, "-q")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        flows, raw, out = index(path.with_suffix(".csv")), self.folder / "raw", self.folder / "out"
+        raw.write_bytes(path.read_bytes()[128:])
+        self.assertEqual(run(INFER_RUN, model, "cpu-ref", raw, out).returncode, 0)
+        values = array.array("I", out.read_bytes()[:4 * len(flows)])
+        return {flow["flow_id"]: label for flow, label in zip(flows, values)}, flows
+
+    def test_every_model_labels_every_flow(self):
+        models = sorted(MODELS.glob("*.onnx"))
+        self.assertGreater(len(models), 4)
+        path = self.folder / "verdicts"
+        for capture in (SAMPLE, self.made):
+            for model in models:
+                for workers in (1, 2):
+                    with self.subTest(capture=capture.name, model=model.name, workers=workers):
+                        expected, _ = self.labels(capture, model, 10)
+                        self.replay(capture, f"model={model},depth=10,backend=cpu-ref,verdicts={path}",
+                                    "--workers", workers)
+                        got = verdicts(path)
+                        self.assertEqual({v.flow_id: v.label for v in got}, expected)
+                        self.assertEqual(len(got), len(expected))
+
+    def test_the_same_everywhere(self):
+        infer = f"model={TREE},depth=8,batch=32,delay=2ms,drop=9,mark=15:10"
+        for capture in (SAMPLE, self.made):
+            first = self.replay(capture, infer, "--chain", "stats,lb")
+            again = self.replay(capture, infer, "--chain", "stats,lb")
+            for document in (first, again):
+                del document["run"], document["cost"]
+            self.assertEqual(first, again)
+            for more in (("--workers", 2), ("--workers", 3, "--burst", 7), ("--reframer", "delay=64us"),
+                         ("--speed", 10), ("--ablate", "burst,runs,prefetch,dedup"), ("--repeat", 3)):
+                other = self.replay(capture, infer, "--chain", "stats,lb", *more)["gpu_offload"]
+                for key in ("labels_digest", "labels", "depth"):
+                    self.assertEqual(first["gpu_offload"][key], other[key], more)
+                self.assertEqual(first["gpu_offload"]["flows"]["asked"], other["flows"]["asked"])
+
+    def flows_of(self, capture, expected, flows, path):
+        """Input packets with the flow's verdict, or None: (time, frame, flow, verdict)."""
+        by_id = {v.flow_id: v for v in verdicts(path)}
+        tuples, fragments, rows = collections.defaultdict(list), {}, []
+        for flow in flows:
+            tuples[flow["protocol"], frozenset((flow["opener"], flow["responder"]))].append(flow)
+        for time_ns, frame in frames(capture):
+            packet, flow = Packet.parse(time_ns, frame, fragments), None
+            if packet:
+                key = (packet.protocol, frozenset((packet.source, packet.destination)))
+                known = [f for f in tuples[key] if f["first_ns"] <= time_ns]
+                flow = max(known, key=lambda f: f["first_ns"]) if known else None
+            verdict = by_id.get(flow["flow_id"]) if flow else None
+            rows.append((time_ns, frame, packet, flow, verdict))
+        self.assertEqual(len(by_id), len(expected))
+        return rows
+
+    def act(self, capture, action, *more):
+        """Replay packet by packet; what came in, with verdicts, and what came out."""
+        path, out = self.folder / "verdicts", self.folder / "out.pcap"
+        expected, _ = self.labels(capture, TREE, 6)
+        done = run(SHEAF, "infer", "export", capture, "--depth", 6, "-o", self.folder / "all.npy", "-q")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        flows = index(self.folder / "all.csv")
+        document = self.replay(capture, f"model={TREE},depth=6,delay=300us,service=50us,"
+                               f"verdicts={path},{action}", "--burst", 1, "--sink", f"pcap:{out}", *more)
+        rows = self.flows_of(capture, expected, flows, path)
+        return rows, list(frames(out)), document["gpu_offload"]
+
+    def applies(self, row, label):
+        time_ns, _, _, _, verdict = row
+        return verdict is not None and not verdict.stale and verdict.label == label and \
+            time_ns >= verdict.answered
+
+    def test_drop(self):
+        for capture, label in ((SAMPLE, 9), (self.made, 0)):
+            rows, out, section = self.act(capture, f"drop={label}")
+            kept = [(row[0], row[1]) for row in rows if not self.applies(row, label)]
+            self.assertEqual(section["packets"]["dropped"], len(rows) - len(kept))
+            self.assertGreater(len(rows) - len(kept), 50)
+            self.assertEqual([frame for _, frame in out], [frame for _, frame in kept])
+
+    def test_mark(self):
+        rows, out, section = self.act(SAMPLE, "mark=9:46+0:8")
+        counts = collections.Counter()
+        expected = []
+        for row in rows:
+            frame = row[1]
+            for label, dscp in ((9, 46), (0, 8)):
+                if self.applies(row, label):
+                    frame = marked(frame, dscp)
+                    counts[label] += 1
+            expected.append(frame)
+        self.assertGreater(min(counts[9], counts[0]), 50)
+        self.assertEqual(section["packets"]["marked"], counts[9] + counts[0])
+        self.assertEqual([frame for _, frame in out], expected)
+
+    def test_steer(self):
+        chain = ("--chain", "lb:backend=a@10.9.9.1:backend=b@10.9.9.2:backend=c@[2001:db8:9::1]")
+        rows, out, section = self.act(SAMPLE, "steer=9:b", *chain)
+        steered, others, fragments = 0, 0, {}
+        self.assertEqual(len(out), len(rows))
+        for row, (_, frame) in zip(rows, out):
+            _, _, packet, flow, _ = row
+            sent = Packet.parse(0, frame, fragments)
+            if packet is None or packet.source != flow["opener"]:
+                continue
+            target = str(sent.destination[0])
+            if self.applies(row, 9) and packet.source[0].version == 4:
+                self.assertEqual(target, "10.9.9.2")
+                steered += 1
+            else:
+                others += target == "10.9.9.1"
+        self.assertGreater(min(steered, others), 50)
+        flows = section["flows"]
+        self.assertGreater(flows["steered"], 1)
+        self.assertEqual(flows["steered"] + flows["unsteerable"], section["labels"][9] - flows["stale"])
+
+    def test_delays_and_limits(self):
+        infer = f"model={TREE},depth=5,batch=64,delay=500us,service=70us"
+        batches = self.replay(self.made, infer)["gpu_offload"]["batches"]
+        self.assertLessEqual(batches["waited_max_ns"], 500000)
+        self.assertLessEqual(batches["answer_ns"]["max"], 570000)
+        self.assertGreater(batches["delay"], 10)
+        small = self.replay(self.made, f"model={TREE},depth=5,batch=4,delay=10s,queue=4,inflight=1,"
+                            "service=100ms")["gpu_offload"]
+        self.assertGreater(small["flows"]["rejected"], 10)
+        on_cpu = self.replay(self.made, f"model={TREE},depth=5,batch=4,delay=10s,queue=4,inflight=1,"
+                             "service=100ms,full=cpu")["gpu_offload"]
+        self.assertEqual(on_cpu["flows"]["rejected"], 0)
+        self.assertEqual(on_cpu["flows"]["on_cpu"], small["flows"]["rejected"])
+        late = self.replay(self.made, f"model={TREE},depth=5,batch=64,delay=10s,inflight=1,"
+                           "service=100ms,deadline=20ms")["gpu_offload"]
+        self.assertGreater(late["flows"]["expired"], 10)
+        adapted = self.replay(self.made, f"model={TREE},depth=5,batch=64,delay=1ms,service=70us,"
+                              "objective=100us")["gpu_offload"]
+        self.assertLess(adapted["batches"]["limit"], 64)
+
+    def test_wall_clock(self):
+        document = self.replay(SAMPLE, f"model={TREE},depth=10,drop=9", "--clock", "wall", "--speed", 5)
+        self.assertIsNone(document["run"]["infer"]["service_ns"])
+        expected, _ = self.labels(SAMPLE, TREE, 10)
+        self.assertEqual(document["gpu_offload"]["flows"]["answered"], len(expected))
+
+    def test_the_back_end_is_named(self):
+        done = run(SHEAF, "replay", SAMPLE, "--infer", f"model={TREE}")
+        self.assertRegex(done.stdout, r"(?m)^infer +spi30 on .* (cpu|cuda) \(")
+        self.assertRegex(done.stdout, r"flows = \d+ short \+ \d+ answered")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)
