@@ -117,6 +117,9 @@ static int prepare(struct bench_sharing *bench)
 	result->duration_ns = bench->packets.duration_ns;
 	uint64_t conns = options->conns != 0 ? options->conns
 					     : result->flows + result->flows / 4 + CONNS_SPARE;
+	/* A worker that runs alone for a while may open them all, from its own pool. */
+	if (options->conns == 0 && options->spread)
+		conns *= options->workers[options->workers_count - 1];
 	result->conns = conns < CONNTRACK_SHARED_ENTRIES_MAX ? (uint32_t)conns
 							     : CONNTRACK_SHARED_ENTRIES_MAX;
 	bench->worker_of = malloc(bench->packets.count);
@@ -210,6 +213,7 @@ static int judge_row(struct bench_sharing *bench, struct bench_sharing_row *row)
 	if (error == 0)
 		error = conntrack_shared_judge_verdict(
 			bench->judge, bench->options->spread && row->workers > 1, &row->verdict);
+	row->judged_refused = pass.stats.refused_pool + pass.stats.refused_bucket;
 	return error;
 }
 

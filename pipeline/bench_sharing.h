@@ -48,7 +48,8 @@ struct bench_sharing_options {
 	uint64_t flows, packets; /* of made traffic */
 	uint64_t duration_ns;    /* the same */
 	uint64_t timeout_ns;     /* of every kind; 0: never */
-	uint32_t conns;          /* entries; 0: a quarter more than there are flows */
+	uint32_t conns;          /* entries; 0: a quarter more than there are flows; with
+				    spread that for each worker */
 	uint64_t dump_ns;        /* how long a dump takes; 0: four fifths of a pass */
 	bool spread, no_judge, no_dump;
 	uint32_t moves; /* hand-overs in a pass with several workers, by models that have them */
@@ -76,6 +77,7 @@ struct bench_sharing_row {
 	double scaling;       /* packets_per_s over those of the least number of workers */
 	double fairness;      /* slowest worker's rate over the fastest one's, in the best round */
 	struct conntrack_shared_stats stats;     /* of the last round */
+	uint64_t judged_refused;                 /* insertions in the judged pass */
 	struct conntrack_shared_verdict verdict; /* flows 0: not judged */
 	struct bench_sharing_dump dump;
 	double bytes_per_entry;

@@ -18,7 +18,7 @@ static const char *grouped(uint64_t value, char *text)
 
 static const char *judged(const struct bench_sharing_row *row, char *text)
 {
-	if (row->stats.refused_pool + row->stats.refused_bucket != 0)
+	if (row->stats.refused_pool + row->stats.refused_bucket + row->judged_refused != 0)
 		return "ran full";
 	if (row->verdict.flows == 0)
 		return "-";
@@ -144,7 +144,7 @@ static void print_table(FILE *stream, const struct bench_sharing_options *option
 	print_moves(stream, result);
 	for (uint32_t i = 0; i < result->rows_count; i++) {
 		const struct bench_sharing_row *row = &result->rows[i];
-		if (row->verdict.failures_sum != 0)
+		if (row->verdict.failures_sum != 0 && row->judged_refused == 0)
 			fprintf(stream, "\n%s with %" PRIu32 " workers: %s\n", row->sharing->name,
 				row->workers, row->verdict.first_failure);
 	}
@@ -152,10 +152,11 @@ static void print_table(FILE *stream, const struct bench_sharing_options *option
 
 /* ---- the document -------------------------------------------------------------------------- */
 
-static json_t *judge_document(
-	struct results_builder *builder, const struct conntrack_shared_verdict *verdict)
+static json_t *judge_document(struct results_builder *builder, const struct bench_sharing_row *row)
 {
+	const struct conntrack_shared_verdict *verdict = &row->verdict;
 	json_t *object = json_object();
+	results_put_count(builder, object, "refused", row->judged_refused);
 	results_put_count(builder, object, "flows", verdict->flows);
 	results_put_count(builder, object, "connections", verdict->connections);
 	results_put_count(builder, object, "compared_flows", verdict->compared_flows);
@@ -236,7 +237,7 @@ static json_t *row_document(
 	results_put(builder, object, "handover",
 		stats->handovers != 0 ? moves_document(builder, stats, tsc_hz) : json_null());
 	results_put(builder, object, "judge",
-		row->verdict.flows != 0 ? judge_document(builder, &row->verdict) : json_null());
+		row->verdict.flows != 0 ? judge_document(builder, row) : json_null());
 	return object;
 }
 
@@ -281,11 +282,11 @@ static bool any_failure(const struct bench_sharing_result *result)
 {
 	uint64_t failures = 0;
 	for (uint32_t i = 0; i < result->rows_count; i++) {
-		const struct conntrack_shared_stats *stats = &result->rows[i].stats;
+		const struct bench_sharing_row *row = &result->rows[i];
 		/* What was refused, the judge could not see. */
-		if (stats->refused_pool + stats->refused_bucket == 0)
-			failures += result->rows[i].verdict.failures_sum;
-		failures += stats->overflowed;
+		if (row->judged_refused == 0)
+			failures += row->verdict.failures_sum;
+		failures += row->stats.overflowed;
 	}
 	return failures != 0;
 }

@@ -8,10 +8,13 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "conntrack/shared/core.h"
 #include "conntrack/shared_judge.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -286,6 +289,53 @@ static void leave_out(const struct conntrack_sharing_ops *sharing)
 	destroy(&world);
 }
 
+/* Whole pages of a memory cannot be written, or can again. */
+static void protect(const void *memory, size_t size, int how)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t from = ((uintptr_t)memory + page - 1) / page * page;
+	uintptr_t to = ((uintptr_t)memory + size) / page * page;
+	assert_true(to > from);
+	assert_int_equal(mprotect((void *)from, to - from, how), 0);
+}
+
+/* Would die of a reader that wrote to what it shares with workers. */
+static void read_without_writing(const struct conntrack_sharing_ops *sharing)
+{
+	enum { FLOWS = 20000 };
+	struct world world;
+	struct conntrack_shared_conn conn;
+	unsigned int count = 0;
+	if (!sharing->readable)
+		return;
+	create(&world, sharing, 1, FLOWS);
+	for (uint32_t flow = 0; flow < FLOWS; flow++)
+		send(&world, 0, packet_of(flow, SECOND_NS));
+	const struct conntrack_shared *shared = world.shared;
+	const struct shared_table *table = &shared->tables[0];
+	for (int turn = 0; turn < 2; turn++) {
+		int how = turn == 0 ? PROT_READ : PROT_READ | PROT_WRITE;
+		protect(shared->entries, shared->places * sizeof(*shared->entries), how);
+		protect(table->buckets, shared->buckets_count * sizeof(*table->buckets), how);
+		protect(table->further, shared->buckets_count * sizeof(*table->further), how);
+		for (uint32_t flow = 0; flow < FLOWS && turn == 0; flow++) {
+			struct base_packet packet = packet_of(flow, 0);
+			assert_int_equal(
+				conntrack_shared_read(shared, &packet.key, packet.hash, &conn), 0);
+		}
+		if (turn == 0)
+			conntrack_shared_dump(shared, 0, UINT32_MAX, count_views, &count);
+	}
+	assert_int_equal(count, FLOWS);
+	conntrack_shared_end(world.shared, 0);
+	destroy(&world);
+}
+
+static void readers_write_nothing_that_is_shared(void **)
+{
+	each(read_without_writing);
+}
+
 static void hand_over(const struct conntrack_sharing_ops *sharing)
 {
 	struct world world;
@@ -437,6 +487,7 @@ int main(void)
 		cmocka_unit_test(a_bucket_holds_23_and_refuses_more),
 		cmocka_unit_test(nothing_goes_before_every_worker_is_past_it),
 		cmocka_unit_test(connections_can_be_read_where_that_is_promised),
+		cmocka_unit_test(readers_write_nothing_that_is_shared),
 		cmocka_unit_test(a_bucket_changes_its_owner),
 		cmocka_unit_test(errors_and_packets_without_a_flow_pass),
 		cmocka_unit_test(impossible_sizes_are_refused),
