@@ -300,8 +300,15 @@ static struct conntrack_tcp_step step_tcp(const struct conntrack_oracle *oracle,
 static struct conntrack_oracle_answer ignore_tcp(struct conntrack_oracle *oracle,
 	struct conntrack_oracle_conn *conn, const struct base_packet *packet, bool reply)
 {
-	if (oracle->config.tcp_windows != CONNTRACK_TCP_WINDOWS_OFF)
+	bool again = conn->state == CONNTRACK_STATE_TCP_SYN_SENT && !reply && is_syn(packet);
+	bool liberal = oracle->config.tcp_windows == CONNTRACK_TCP_WINDOWS_LIBERAL;
+	bool broken = false;
+	if (oracle->config.tcp_windows != CONNTRACK_TCP_WINDOWS_OFF && !again)
 		conntrack_oracle_tcp_ignore(conn, packet, reply);
+	else if (oracle->config.tcp_windows != CONNTRACK_TCP_WINDOWS_OFF)
+		conntrack_oracle_tcp_judge(
+			conn, packet, reply, liberal || conn->picked_up, &broken);
+	oracle->out_of_window += broken;
 	if (!reply && is_syn(packet))
 		note_syn(conn, seq_of(packet));
 	if (reply && plain_flags(packet) == BASE_TCP_ACK) {

@@ -241,7 +241,7 @@ static enum conntrack_oracle_fit bounds(struct conntrack_oracle_conn *conn, cons
 	}
 
 	struct place at = place_of(conn, look, reply);
-	bool one = !peer->seen || beyond(at.seq, me->allowed) <= 0;
+	bool one = (!peer->seen && !look->rst) || beyond(at.seq, me->allowed) <= 0;
 	bool two = !peer->seen || beyond(at.end, me->sent - peer->room) >= 0;
 	bool three = beyond(at.sack, peer->sent) <= 0;
 	bool four = beyond(at.sack, peer->sent - larger(66000, me->room)) >= 0;

@@ -108,17 +108,10 @@ static void remember_syn(struct conntrack_entry *entry, uint32_t seq)
 	entry->flags = (uint16_t)flags;
 }
 
-static struct conntrack_tcp_window *window_of(
-	const struct conntrack_context *context, uint32_t conn)
-{
-	struct conntrack_tcp_window *windows = context->tracker->windows;
-	return windows != NULL ? &windows[conn] : NULL;
-}
-
 void conntrack_tcp_opened(struct conntrack_context *context, const struct base_packet *packet,
 	uint32_t conn, bool reply)
 {
-	struct conntrack_tcp_window *window = window_of(context, conn);
+	struct conntrack_tcp_window *window = &context->tracker->windows[conn];
 	struct conntrack_tcp_segment segment;
 	if ((packet->flags & BASE_PACKET_L4) == 0) {
 		memset(window, 0, sizeof(*window));
@@ -129,17 +122,44 @@ void conntrack_tcp_opened(struct conntrack_context *context, const struct base_p
 	conntrack_tcp_window_open(window, &segment, reply);
 }
 
+static struct conntrack_tcp_question question_of(
+	const struct conntrack *tracker, const struct conntrack_entry *entry, bool reply)
+{
+	return (struct conntrack_tcp_question){
+		.state = (enum conntrack_state)entry->state,
+		.reply = reply,
+		.reply_seen = (entry->flags & CONNTRACK_ENTRY_REPLY_SEEN) != 0,
+		.assured = conntrack_entry_is_assured(entry),
+		.tolerant = tracker->config.tcp_windows == CONNTRACK_TCP_WINDOWS_LIBERAL ||
+			    (entry->flags & CONNTRACK_TCP_PICKED_UP) != 0,
+	};
+}
+
+static void ignore_in_window(struct conntrack_context *context, const struct base_packet *packet,
+	uint32_t conn, bool reply)
+{
+	struct conntrack *tracker = context->tracker;
+	struct conntrack_tcp_window *window = &tracker->windows[conn];
+	struct conntrack_tcp_question question =
+		question_of(tracker, &tracker->entries[conn], reply);
+	struct conntrack_tcp_segment segment;
+	bool broken;
+	conntrack_tcp_segment_read(&segment, packet);
+	if (question.state != CONNTRACK_STATE_TCP_SYN_SENT || reply || !is_syn(packet)) {
+		conntrack_tcp_window_ignore(window, &segment, question.state, reply);
+		return;
+	}
+	/* The opener's SYN again does not refresh, but may begin afresh with another number. */
+	conntrack_tcp_window_judge(window, &segment, &question, &broken);
+	tracker->stats.out_of_window_packets += broken;
+}
+
 static void ignore(
 	struct conntrack_context *context, struct base_packet *packet, uint32_t conn, bool reply)
 {
 	struct conntrack_entry *entry = &context->tracker->entries[conn];
-	struct conntrack_tcp_window *window = window_of(context, conn);
-	if (window != NULL) {
-		struct conntrack_tcp_segment segment;
-		conntrack_tcp_segment_read(&segment, packet);
-		conntrack_tcp_window_ignore(
-			window, &segment, (enum conntrack_state)entry->state, reply);
-	}
+	if (context->tracker->windows != NULL)
+		ignore_in_window(context, packet, conn, reply);
 	if (!reply && is_syn(packet))
 		remember_syn(entry, tcp_seq(packet));
 	else if (reply && !is_syn_ack(packet))
@@ -218,14 +238,7 @@ static uint32_t accept_if_fits(struct conntrack_context *context, struct base_pa
 	const struct conntrack_entry *entry = &tracker->entries[conn];
 	struct conntrack_tcp_window *window = &tracker->windows[conn];
 	struct conntrack_tcp_segment segment;
-	struct conntrack_tcp_question question = {
-		.state = (enum conntrack_state)entry->state,
-		.reply = reply,
-		.reply_seen = (entry->flags & CONNTRACK_ENTRY_REPLY_SEEN) != 0,
-		.assured = conntrack_entry_is_assured(entry),
-		.tolerant = tracker->config.tcp_windows == CONNTRACK_TCP_WINDOWS_LIBERAL ||
-			    (entry->flags & CONNTRACK_TCP_PICKED_UP) != 0,
-	};
+	struct conntrack_tcp_question question = question_of(tracker, entry, reply);
 	enum conntrack_keep keep = CONNTRACK_KEEP_ASSURED;
 	bool broken;
 	conntrack_tcp_segment_read(&segment, packet);

@@ -249,11 +249,13 @@ static bool acks_recent(const struct conntrack_tcp_side *sender,
 	return !before(e->sack, receiver->end - distance);
 }
 
+/* Of a receiver that was not seen, nobody knows what it has room for: as where a capture shows one
+ * direction. That is no reason to believe an RST. */
 static enum conntrack_tcp_fit compare(struct conntrack_tcp_side *sender,
-	const struct conntrack_tcp_side *receiver, const struct edges *e)
+	const struct conntrack_tcp_side *receiver, const struct edges *e, bool rst)
 {
 	bool acks_sent = !after(e->sack, receiver->end);
-	if (receiver->max_window != 0 && after(e->seq, sender->max_end)) {
+	if ((receiver->max_window != 0 || rst) && after(e->seq, sender->max_end)) {
 		/* Somewhat more than the window holds: should it get through, its
 		 * acknowledgement must not come as a surprise. */
 		uint32_t beyond = e->end - sender->max_end + 1;
@@ -334,7 +336,8 @@ static enum conntrack_tcp_fit judge_bounds(struct conntrack_tcp_window *window,
 	if (meet(window, segment, question))
 		return CONNTRACK_TCP_FITS;
 	struct edges e = edges_of(window, segment, question);
-	enum conntrack_tcp_fit fit = compare(sender, receiver, &e);
+	enum conntrack_tcp_fit fit =
+		compare(sender, receiver, &e, segment->class == CONNTRACK_TCP_CLASS_RST);
 	if (fit != CONNTRACK_TCP_FITS) {
 		*broken = true;
 		return question->tolerant || window->blind ? CONNTRACK_TCP_FITS : fit;

@@ -115,6 +115,8 @@ static struct conn_saying read_saying(const struct conn_reader *reader, const ch
 	struct words words;
 	struct conn_saying saying = { .state = -1, .expires_s = -1 };
 	split(reader, text, len, &words);
+	if (words.count == 1 && strcmp(words.word[0], "?") == 0)
+		return saying;
 	char *state = words.count != 0 ? words.word[0] : words.word[WORDS_MAX - 1];
 	words.at = 1;
 	size_t size = words.count != 0 ? strlen(state) : 0;

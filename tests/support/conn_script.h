@@ -20,7 +20,7 @@
  * fragments.
  *
  * What is said: the state ("-": no connection; "+": assured), and any of "new" (this packet began
- * it), "invalid", "related", "Ns" (seconds until it expires).
+ * it), "invalid", "related", "Ns" (seconds until it expires); or "?" for nothing.
  */
 #pragma once
 
@@ -51,7 +51,7 @@ struct conn_script_list {
 extern const struct conn_script_list conn_scripts_tcp, conn_scripts_window, conn_scripts_other;
 
 struct conn_saying {
-	int state; /* enum conntrack_state; NONE: no connection */
+	int state; /* enum conntrack_state; NONE: no connection; -1: nothing is said */
 	bool assured, fresh, invalid, related;
 	int expires_s; /* -1: not said */
 };

@@ -306,6 +306,21 @@ static const struct conn_script scripts[] = {
 			"< SA 5000 1001 : SR 60s\n"
 			"< A 5001 1001 : ES+ 432000s\n"
 			"> A 1001 5001 : ES+ 432000s\n" },
+	{ .item = "tcp-open",
+		.name = "SYN that begins afresh, with windows",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = "> S 1000 : SS new 120s\n"
+			"> S 900000 ws 7 : SS 120s\n"
+			"< SA 5000 1001 : SS 120s\n"
+			"< SA 5000 900001 ws 7 : SR 60s\n"
+			"> A 900001 5001 : ES+ 432000s\n" },
+	{ .item = "tcp-rst",
+		.name = "RST of the client, ahead of its SYN",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = "> S 1000 : SS new 120s\n"
+			"> R 1002 : SS invalid 120s\n"
+			"> R 90000 : SS invalid 120s\n"
+			"> R 1001 : -\n" },
 	/* ---- whole lives, with windows ---- */
 	{ .item = "tcp-window",
 		.name = "TCP over IPv6, closed by both",
