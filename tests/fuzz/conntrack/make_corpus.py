@@ -9,6 +9,7 @@ SYN, ACK, FIN, RST = 2, 16, 17, 4
 FOLDER = pathlib.Path(__file__).parent / "corpus"
 
 
+# policy: the full-table policy, and three times what TCP windows are asked
 def config(entries=31, half_open=0, tick=10, policy=1, switches=1, user=16, timeouts=b"\0" * 6):
     return bytes([entries, half_open, tick, policy, switches, user]) + timeouts
 
@@ -36,14 +37,16 @@ def main():
         "one_entry": config(entries=0) + whole(0) + flood,
         "fragments": config() + packet(2, FLOW | LATER | ORPHAN) + packet(0, FLOW | LATER)
         + packet(3, FLOW | ICMP_ERROR) + packet(3, there) + packet(3, FLOW | ICMP_ERROR, what=0x84),
+        "windows_liberal": config(policy=4) + whole(0) + whole(0, 9) + packet(0, there, RST),
+        "windows_strict": config(policy=7) + whole(0) + whole(0, 9) + packet(0, there, RST),
         "time_jump": config(switches=1 | 64, timeouts=bytes(range(1, 7)))
         + b"".join(packet(i % 5, there, ACK, step=(200, i % 56), what=0x85) for i in range(80)),
     }
-    for seed in range(6):
+    for seed in range(9):
         rng = random.Random(seed)
         inputs[f"random{seed}"] = config(
             entries=rng.randrange(256), half_open=rng.randrange(40), tick=rng.randrange(24),
-            policy=seed % 3, switches=rng.randrange(128), user=rng.randrange(200),
+            policy=seed, switches=rng.randrange(128), user=rng.randrange(200),
             timeouts=rng.randbytes(6)) + b"".join(
                 packet(rng.randrange(64), rng.choice([0x101, 0x103, rng.randrange(1024)]),
                        rng.choice([SYN, SYN | ACK, ACK, FIN, RST, rng.randrange(256)]),
