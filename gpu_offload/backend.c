@@ -9,6 +9,7 @@
 static const struct gpu_offload_backend_ops *const backends[] = {
 	&backend_cpu_ref,
 	&backend_cpu,
+	&backend_cuda,
 };
 
 enum { BACKENDS_COUNT = sizeof(backends) / sizeof(backends[0]) };

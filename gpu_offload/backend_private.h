@@ -11,6 +11,7 @@ struct gpu_offload_backend {
 
 extern const struct gpu_offload_backend_ops backend_cpu_ref;
 extern const struct gpu_offload_backend_ops backend_cpu;
+extern const struct gpu_offload_backend_ops backend_cuda;
 
 struct cpu_kernels;
 /* Kernels of the back end cpu, the best first, whether this machine has them or not; NULL: none. */

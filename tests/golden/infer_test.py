@@ -1,8 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""sheaf infer verify and bench from the outside. Usage: infer_test.py SHEAF MODELS"""
+"""sheaf infer verify and bench from the outside. Usage: infer_test.py SHEAF MODELS MOCK_CUDA
+
+MOCK_CUDA is a test double of libcuda: nothing that it gives is a GPU's.
+"""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,12 +15,12 @@ import unittest
 
 import numpy as np
 
-SHEAF, MODELS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
+SHEAF, MODELS, MOCK = (pathlib.Path(path).resolve() for path in sys.argv[1:4])
 
 
-def sheaf(*arguments):
+def sheaf(*arguments, **environment):
     return subprocess.run([SHEAF, "infer", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=120, check=False)
+                          timeout=120, check=False, env={**os.environ, **environment})
 
 
 def document(*arguments):
@@ -54,6 +58,30 @@ class Infer(unittest.TestCase):
                 self.assertGreater(point["flows_per_s"], 0)
                 self.assertLessEqual(point["p50_us"], point["p99_us"])
                 self.assertLessEqual(point["p99_us"], point["p999_us"])
+
+    def test_double_of_a_gpu_agrees_in_every_mode(self):
+        found = document("verify", "--widths", "20-30-5", "--records", 500, "--cuda-library", MOCK)
+        self.assertEqual([b["backend"] for b in found["backends"]],
+                         ["cpu", "cuda launch", "cuda graph", "cuda persistent"])
+        for backend in found["backends"][1:]:
+            self.assertIn("TEST DOUBLE", backend["why"])
+            self.assertEqual((backend["ran"], backend["labels_differ"], backend["scores_differ"]),
+                             (True, 0, 0))
+
+    def test_back_end_that_is_wrong_is_found_out(self):
+        done = sheaf("verify", "--widths", "20-30-5", "--cuda-library", MOCK, MOCK_CUDA_WRONG="1")
+        self.assertEqual((done.returncode, done.stderr),
+                         (4, "sheaf: cuda launch does not agree with cpu-ref\n"))
+
+    def test_back_end_that_cannot_be_had_is_listed_with_the_reason(self):
+        for fail, reason in (("cuInit:0:100", "no GPU: CUDA_ERROR_NO_DEVICE"),
+                             ("cuModuleLoadData:0:209",
+                              "kernels for sm_80 and later: CUDA_ERROR_NO_BINARY_FOR_GPU"),
+                             ("cuMemAlloc_v2:0:2", "no GPU 0: CUDA_ERROR_OUT_OF_MEMORY")):
+            done = sheaf("verify", "--widths", "20-30-5", "--cuda-library", MOCK, "--modes", "launch",
+                         MOCK_CUDA_FAIL=fail)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn(f"cuda launch      not run: cuda: {reason}\n", done.stdout)
 
     def test_rows_that_are_none_are_refused(self):
         with tempfile.TemporaryDirectory() as name:

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The back end `cuda`. Every batch that was taken comes back: from the device, or with -EIO when
+ * the device failed, or with -ETIMEDOUT when the watchdog's time ran out. After that nothing is
+ * handed to the device any more.
+ */
+#include "gpu_offload/cuda/slots.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t now_ns(const struct cuda_backend *cuda)
+{
+	const struct gpu_offload_backend_config *config = &cuda->backend.config;
+	return config->clock_ns != NULL ? config->clock_ns(config->clock) : 0;
+}
+
+static bool too_long(const struct cuda_backend *cuda, uint64_t since_ns)
+{
+	uint64_t limit = cuda->backend.config.watchdog_ns;
+	return limit != 0 && cuda->backend.config.clock_ns != NULL &&
+	       now_ns(cuda) - since_ns > limit;
+}
+
+/* ---- batches ------------------------------------------------------------------------------ */
+
+static void give_up(struct cuda_backend *cuda, struct gpu_offload_batch *batch)
+{
+	batch->status = cuda->lost;
+	backend_done_push(&cuda->done, batch);
+}
+
+/* The device is not used any more: all that is in flight goes back. */
+static void lose(struct cuda_backend *cuda, int error)
+{
+	cuda->lost = error;
+	for (uint32_t i = 0; i < cuda->backend.config.batches_max; i++) {
+		struct cuda_place *place = &cuda->places[i];
+		if (place->batch == NULL)
+			continue;
+		give_up(cuda, place->batch);
+		place->batch = NULL;
+	}
+}
+
+static struct cuda_place *free_place(struct cuda_backend *cuda)
+{
+	struct cuda_place *place = cuda->places;
+	while (place->batch != NULL)
+		place++;
+	return place;
+}
+
+static int cuda_submit(struct gpu_offload_backend *backend, struct gpu_offload_batch *batch)
+{
+	struct cuda_backend *cuda = (struct cuda_backend *)backend;
+	const struct gpu_offload_model *model = backend->config.model;
+	if (cuda->in_flight == backend->config.batches_max)
+		return -EAGAIN;
+	cuda->in_flight++;
+	if (cuda->lost != 0) {
+		give_up(cuda, batch);
+		return 0;
+	}
+	struct cuda_place *place = free_place(cuda);
+	place->batch = batch;
+	place->since_ns = now_ns(cuda);
+	memcpy(place->host, batch->inputs, (size_t)batch->count * model->inputs * sizeof(float));
+	int error = cuda_device_check(
+		&cuda->device, cuda->device.api.context_set(cuda->device.context));
+	if (error == 0)
+		error = cuda_place_start(cuda, place, place->host);
+	if (error != 0)
+		lose(cuda, error);
+	return 0;
+}
+
+static void finish(struct cuda_backend *cuda, struct cuda_place *place)
+{
+	struct gpu_offload_batch *batch = place->batch;
+	memcpy(batch->labels, place->host + cuda->labels_at, batch->count * sizeof(uint32_t));
+	if (batch->scores != NULL)
+		memcpy(batch->scores, place->host + cuda->scores_at,
+			(size_t)batch->count * cuda->backend.config.model->classes * sizeof(float));
+	batch->status = 0;
+	place->batch = NULL;
+}
+
+static uint32_t cuda_poll(
+	struct gpu_offload_backend *backend, struct gpu_offload_batch *done[], uint32_t max)
+{
+	struct cuda_backend *cuda = (struct cuda_backend *)backend;
+	uint32_t count = 0;
+	if (cuda->lost == 0 && cuda->in_flight > 0 &&
+		cuda->device.api.context_set(cuda->device.context) != CUDA_OK)
+		lose(cuda, -EIO);
+	for (uint32_t i = 0; i < backend->config.batches_max && count < max; i++) {
+		struct cuda_place *place = &cuda->places[i];
+		if (place->batch == NULL)
+			continue;
+		int state = cuda_place_check(cuda, place);
+		if (state == 0 && too_long(cuda, place->since_ns))
+			state = -ETIMEDOUT;
+		if (state < 0) {
+			lose(cuda, state);
+			break;
+		}
+		if (state == 0)
+			continue;
+		done[count++] = place->batch;
+		finish(cuda, place);
+	}
+	count += backend_done_pop(&cuda->done, done + count, max - count);
+	cuda->in_flight -= count;
+	return count;
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+/* Whether the kernel that stays has ended, as it was told to. */
+static bool ring_ended(struct cuda_backend *cuda)
+{
+	uint64_t since = now_ns(cuda);
+	int result;
+	cuda_ring_stop(cuda);
+	while ((result = cuda->device.api.event_query(cuda->places[0].event)) == CUDA_NOT_READY) {
+		if (too_long(cuda, since))
+			return false;
+	}
+	return true;
+}
+
+static void wait_all(struct cuda_backend *cuda)
+{
+	struct gpu_offload_batch *done[GPU_OFFLOAD_BATCHES_MAX];
+	while (cuda->in_flight > 0)
+		cuda_poll(&cuda->backend, done, GPU_OFFLOAD_BATCHES_MAX);
+}
+
+/*
+ * Memory that a device may still write is left alone when it does not answer: to free it would wait
+ * for the device, or hand its pages to somebody else.
+ */
+static void cuda_destroy(struct gpu_offload_backend *backend)
+{
+	struct cuda_backend *cuda = (struct cuda_backend *)backend;
+	wait_all(cuda);
+	cuda->device.api.context_set(cuda->device.context);
+	bool answers = cuda->lost != -ETIMEDOUT;
+	if (answers && cuda->ring != NULL && cuda->places[0].event != NULL)
+		answers = ring_ended(cuda);
+	if (!answers) {
+		cuda_program_free(&cuda->program);
+		free(cuda);
+		return;
+	}
+	for (uint32_t i = 0; i < backend->config.batches_max; i++)
+		cuda_place_destroy(cuda, &cuda->places[i]);
+	if (cuda->ring != NULL)
+		cuda->device.api.host_free(cuda->ring);
+	cuda_program_destroy(&cuda->program);
+	cuda_device_close(&cuda->device);
+	free(cuda);
+}
+
+static size_t aligned(size_t size)
+{
+	return (size + 255) / 256 * 256;
+}
+
+static int places_make(struct cuda_backend *cuda, char text[], size_t size)
+{
+	const struct gpu_offload_backend_config *config = &cuda->backend.config;
+	size_t rows = config->rows_max;
+	int error = 0;
+	cuda->labels_at = aligned(rows * config->model->inputs * sizeof(float));
+	cuda->scores_at = cuda->labels_at + aligned(rows * sizeof(uint32_t));
+	cuda->place_bytes =
+		cuda->scores_at + aligned(rows * config->model->classes * sizeof(float));
+	cuda->scratch_at = cuda->place_bytes;
+	for (uint32_t i = 0; error == 0 && i < config->batches_max; i++)
+		error = cuda_place_create(cuda, &cuda->places[i]);
+	if (error == 0 && config->cuda_mode == GPU_OFFLOAD_CUDA_PERSISTENT)
+		error = cuda_ring_create(cuda, text, size);
+	return error;
+}
+
+static int cuda_create(struct gpu_offload_backend **out,
+	const struct gpu_offload_backend_config *config, char text[], size_t size)
+{
+	static const char *const modes[] = { "launch", "graph", "persistent" };
+	struct cuda_backend *cuda = calloc(1, sizeof(*cuda));
+	if (cuda == NULL) {
+		snprintf(text, size, "out of memory");
+		return -ENOMEM;
+	}
+	cuda->backend = (struct gpu_offload_backend){ &backend_cuda, *config };
+	int error = cuda_device_open(
+		&cuda->device, config->cuda_library, config->cuda_device, text, size);
+	if (error != 0) {
+		free(cuda);
+		return error;
+	}
+	text[0] = '\0';
+	error = cuda_program_create(&cuda->program, &cuda->device, config->model, config->rows_max);
+	if (error == 0)
+		error = places_make(cuda, text, size);
+	if (error != 0) {
+		if (text[0] == '\0')
+			snprintf(text, size, "%s: %s", cuda->device.name,
+				cuda->device.error != 0
+					? cuda_api_error(&cuda->device.api, cuda->device.error)
+					: strerror(-error));
+		cuda_destroy(&cuda->backend);
+		return error;
+	}
+	snprintf(text, size, "%s%s, %s, %s", cuda->device.api.is_double ? "TEST DOUBLE of " : "",
+		cuda->device.name, cuda->program.fused ? "fused perceptron" : "layer by layer",
+		modes[config->cuda_mode]);
+	*out = &cuda->backend;
+	return 0;
+}
+
+const struct gpu_offload_backend_ops backend_cuda = {
+	.name = "cuda",
+	.summary = "an NVIDIA GPU",
+	.create = cuda_create,
+	.destroy = cuda_destroy,
+	.submit = cuda_submit,
+	.poll = cuda_poll,
+};

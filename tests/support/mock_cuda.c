@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/support/mock_cuda_private.h"
+
+#include "base/rng.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, NOT_READY = 600, ILLEGAL = 700 };
+enum { ALLOCATIONS_MAX = 1024 };
+
+static const size_t DEVICE_BYTES = (size_t)1 << 36;
+
+/* ---- state -------------------------------------------------------------------------------- */
+
+struct allocation {
+	uint64_t address;
+	size_t size;
+};
+
+struct mock_cuda_control mock_control = {
+	.version = 13000, .devices = 1, .processors = 132, .shared_bytes = 232448
+};
+static struct allocation device_memory[ALLOCATIONS_MAX], host_memory[ALLOCATIONS_MAX];
+static char *trap, *alias; /* one memory twice: as the host sees it, and as the device does */
+static size_t used;
+static struct base_rng rng;
+static uint64_t events_recorded, last_completed;
+static int shared_allowed[4];
+static void *objects[4096]; /* what is abandoned with a device that hangs is still known here */
+
+static void *keep(void *object)
+{
+	size_t at = 0;
+	while (at + 1 < sizeof(objects) / sizeof(objects[0]) && objects[at] != NULL)
+		at++;
+	objects[at] = object;
+	return object;
+}
+
+static void let_go(void *object)
+{
+	for (size_t at = 0; at < sizeof(objects) / sizeof(objects[0]); at++) {
+		if (objects[at] == object)
+			objects[at] = NULL;
+	}
+	free(object);
+}
+
+/* Called by the tests. */
+struct mock_cuda_control *mock_cuda_control(void)
+{
+	base_rng_seed(&rng, mock_control.seed);
+	return &mock_control;
+}
+
+/* Its presence says what this is. */
+const int sheaf_cuda_is_a_test_double = 1;
+
+static bool failing(const char *function, int *result)
+{
+	if (mock_control.fail_function == NULL || strcmp(mock_control.fail_function, function) != 0)
+		return false;
+	if (mock_control.fail_after > 0) {
+		mock_control.fail_after--;
+		return false;
+	}
+	*result = mock_control.fail_result;
+	return true;
+}
+
+/* For a function's first line: what it was told to fail with. */
+#define MAY_FAIL()                                                                                 \
+	do {                                                                                       \
+		int failure;                                                                       \
+		if (failing(__func__, &failure))                                                   \
+			return failure;                                                            \
+	} while (0)
+
+static void read_environment(void)
+{
+	static char function[64];
+	const char *fail = getenv("MOCK_CUDA_FAIL");
+	unsigned int after;
+	int result;
+	if (fail != NULL && sscanf(fail, "%63[^:]:%u:%d", function, &after, &result) == 3) {
+		mock_control.fail_function = function;
+		mock_control.fail_after = after;
+		mock_control.fail_result = result;
+	}
+	mock_control.wrong |= getenv("MOCK_CUDA_WRONG") != NULL;
+}
+
+static bool inside(const struct allocation *table, uint64_t address, size_t size)
+{
+	for (int i = 0; i < ALLOCATIONS_MAX; i++) {
+		if (table[i].size != 0 && address >= table[i].address &&
+			address - table[i].address <= table[i].size &&
+			size <= table[i].size - (address - table[i].address))
+			return true;
+	}
+	return false;
+}
+
+static bool add(struct allocation *table, uint64_t address, size_t size)
+{
+	for (int i = 0; i < ALLOCATIONS_MAX; i++) {
+		if (table[i].size == 0) {
+			table[i] = (struct allocation){ address, size };
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool take_out(struct allocation *table, uint64_t address)
+{
+	for (int i = 0; i < ALLOCATIONS_MAX; i++) {
+		if (table[i].size != 0 && table[i].address == address) {
+			table[i].size = 0;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What a kernel may follow: device memory, or pinned host memory. */
+void *mock_at(uint64_t address)
+{
+	if (address >= (uintptr_t)trap && address < (uintptr_t)trap + DEVICE_BYTES &&
+		inside(device_memory, address, 1))
+		return alias + (address - (uintptr_t)trap);
+	if (address != 0 && !inside(host_memory, address, 1)) {
+		fprintf(stderr, "mock_cuda: a kernel follows %#lx, which is no memory of its\n",
+			(unsigned long)address);
+		abort();
+	}
+	return (void *)(uintptr_t)address;
+}
+
+static int push(struct stream *stream, const struct op *op)
+{
+	mock_graph_push(stream->capturing ? &stream->captured : &stream->queue, op);
+	return OK;
+}
+
+/* ---- the driver's functions --------------------------------------------------------------- */
+
+int cuInit(unsigned int flags);
+int cuInit(unsigned int flags)
+{
+	read_environment();
+	MAY_FAIL();
+	if (trap == NULL) {
+		int fd = memfd_create("mock_cuda", MFD_CLOEXEC);
+		if (fd < 0 || ftruncate(fd, (off_t)DEVICE_BYTES) != 0)
+			abort();
+		trap = mmap(NULL, DEVICE_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+		alias = mmap(NULL, DEVICE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			fd, 0);
+		close(fd);
+		if (trap == MAP_FAILED || alias == MAP_FAILED)
+			abort();
+	}
+	if (mock_control.devices == 0)
+		return NO_DEVICE;
+	return flags == 0 ? OK : INVALID;
+}
+
+int cuDriverGetVersion(int *version);
+int cuDriverGetVersion(int *version)
+{
+	MAY_FAIL();
+	*version = mock_control.version;
+	return OK;
+}
+
+int cuGetErrorName(int error, const char **name);
+int cuGetErrorName(int error, const char **name)
+{
+	*name = error == NO_MEMORY   ? "CUDA_ERROR_OUT_OF_MEMORY"
+		: error == INVALID   ? "CUDA_ERROR_INVALID_VALUE"
+		: error == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE"
+		: error == 209       ? "CUDA_ERROR_NO_BINARY_FOR_GPU"
+		: error == 719       ? "CUDA_ERROR_LAUNCH_FAILED"
+		: error == ILLEGAL   ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+				     : NULL;
+	return *name != NULL ? OK : INVALID;
+}
+
+int cuDeviceGetCount(int *count);
+int cuDeviceGetCount(int *count)
+{
+	MAY_FAIL();
+	*count = mock_control.devices;
+	return OK;
+}
+
+int cuDeviceGet(int *device, int index);
+int cuDeviceGet(int *device, int index)
+{
+	MAY_FAIL();
+	*device = index;
+	return OK;
+}
+
+int cuDeviceGetName(char *name, int size, int device);
+int cuDeviceGetName(char *name, int size, int device)
+{
+	MAY_FAIL();
+	snprintf(name, (size_t)size, "no GPU %d", device);
+	return OK;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device);
+int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+	MAY_FAIL();
+	(void)device;
+	*value = attribute == 16   ? mock_control.processors
+		 : attribute == 97 ? mock_control.shared_bytes
+				   : 9;
+	return OK;
+}
+
+int cuDevicePrimaryCtxRetain(void **context, int device);
+int cuDevicePrimaryCtxRetain(void **context, int device)
+{
+	MAY_FAIL();
+	(void)device;
+	*context = &mock_control;
+	mock_control.live_contexts++;
+	return OK;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device);
+int cuDevicePrimaryCtxRelease_v2(int device)
+{
+	(void)device;
+	mock_control.live_contexts--;
+	return OK;
+}
+
+int cuCtxSetCurrent(void *context);
+int cuCtxSetCurrent(void *context)
+{
+	MAY_FAIL();
+	return context == &mock_control ? OK : INVALID;
+}
+
+int cuModuleLoadData(void **module, const void *image);
+int cuModuleLoadData(void **module, const void *image)
+{
+	MAY_FAIL();
+	if (image == NULL)
+		return INVALID;
+	mock_control.live_modules++;
+	*module = &device_memory;
+	return OK;
+}
+
+int cuModuleUnload(void *module);
+int cuModuleUnload(void *module)
+{
+	(void)module;
+	mock_control.live_modules--;
+	return OK;
+}
+
+int cuModuleGetFunction(void **function, void *module, const char *name);
+int cuModuleGetFunction(void **function, void *module, const char *name)
+{
+	static const char *const names[] = { "sheaf_mlp", "sheaf_layer", "sheaf_label",
+		"sheaf_persistent" };
+	MAY_FAIL();
+	(void)module;
+	for (int i = 0; i < 4; i++) {
+		if (strcmp(name, names[i]) == 0) {
+			*function = &shared_allowed[i];
+			return OK;
+		}
+	}
+	return 500;
+}
+
+int cuFuncSetAttribute(void *function, int attribute, int value);
+int cuFuncSetAttribute(void *function, int attribute, int value)
+{
+	MAY_FAIL();
+	*(int *)function = value;
+	return attribute == 8 && value <= mock_control.shared_bytes ? OK : INVALID;
+}
+
+int cuMemAlloc_v2(uint64_t *address, size_t size);
+int cuMemAlloc_v2(uint64_t *address, size_t size)
+{
+	MAY_FAIL();
+	if (size == 0 || size > DEVICE_BYTES - used)
+		return size == 0 ? INVALID : NO_MEMORY;
+	*address = (uintptr_t)trap + used;
+	if (!add(device_memory, *address, size))
+		return NO_MEMORY;
+	used += (size + 8191) / 4096 * 4096; /* a page between two */
+	mock_control.live_device++;
+	return OK;
+}
+
+int cuMemFree_v2(uint64_t address);
+int cuMemFree_v2(uint64_t address)
+{
+	if (!take_out(device_memory, address))
+		return INVALID;
+	mock_control.live_device--;
+	return OK;
+}
+
+int cuMemHostAlloc(void **memory, size_t size, unsigned int flags);
+int cuMemHostAlloc(void **memory, size_t size, unsigned int flags)
+{
+	MAY_FAIL();
+	*memory = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+	if (*memory == NULL || (flags & ~7u) != 0 || !add(host_memory, (uintptr_t)*memory, size))
+		return NO_MEMORY;
+	memset(*memory, 0xa5, size);
+	mock_control.live_host++;
+	return OK;
+}
+
+int cuMemFreeHost(void *memory);
+int cuMemFreeHost(void *memory)
+{
+	if (!take_out(host_memory, (uintptr_t)memory))
+		return INVALID;
+	free(memory);
+	mock_control.live_host--;
+	return OK;
+}
+
+int cuMemHostRegister_v2(void *memory, size_t size, unsigned int flags);
+int cuMemHostRegister_v2(void *memory, size_t size, unsigned int flags)
+{
+	(void)flags;
+	return add(host_memory, (uintptr_t)memory, size) ? OK : NO_MEMORY;
+}
+
+int cuMemHostUnregister(void *memory);
+int cuMemHostUnregister(void *memory)
+{
+	return take_out(host_memory, (uintptr_t)memory) ? OK : INVALID;
+}
+
+int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned int flags);
+int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned int flags)
+{
+	MAY_FAIL();
+	if (flags != 0 || !inside(host_memory, (uintptr_t)memory, 1))
+		return INVALID;
+	*address = (uintptr_t)memory;
+	return OK;
+}
+
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size);
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size)
+{
+	MAY_FAIL();
+	if (!inside(device_memory, to, size))
+		return INVALID;
+	memcpy(mock_at(to), from, size);
+	return OK;
+}
+
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, void *stream);
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, void *stream)
+{
+	MAY_FAIL();
+	if (!inside(device_memory, to, size) || !inside(host_memory, (uintptr_t)from, size))
+		return INVALID;
+	const struct op op = { .kind = OP_IN, .copy = { to, (void *)(uintptr_t)from, size } };
+	return push(stream, &op);
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, void *stream);
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, void *stream)
+{
+	MAY_FAIL();
+	if (!inside(device_memory, from, size) || !inside(host_memory, (uintptr_t)to, size))
+		return INVALID;
+	const struct op op = { .kind = OP_OUT, .copy = { from, to, size } };
+	return push(stream, &op);
+}
+
+int cuStreamCreate(void **stream, unsigned int flags);
+int cuStreamCreate(void **stream, unsigned int flags)
+{
+	MAY_FAIL();
+	if (flags != 1)
+		return INVALID; /* the legacy default stream would wait for the kernel that stays */
+	*stream = keep(calloc(1, sizeof(struct stream)));
+	mock_control.live_streams++;
+	return OK;
+}
+
+int cuStreamDestroy_v2(void *handle);
+int cuStreamDestroy_v2(void *handle)
+{
+	struct stream *stream = handle;
+	if (stream->has_thread)
+		pthread_join(stream->thread, NULL);
+	free(stream->queue.ops);
+	free(stream->captured.ops);
+	let_go(stream);
+	mock_control.live_streams--;
+	return OK;
+}
+
+int cuStreamBeginCapture_v2(void *handle, int mode);
+int cuStreamBeginCapture_v2(void *handle, int mode)
+{
+	struct stream *stream = handle;
+	MAY_FAIL();
+	if (stream->capturing || mode != 1)
+		return INVALID;
+	stream->capturing = true;
+	stream->captured = (struct graph){ 0 };
+	return OK;
+}
+
+int cuStreamEndCapture(void *handle, void **graph);
+int cuStreamEndCapture(void *handle, void **graph)
+{
+	struct stream *stream = handle;
+	struct graph *made = keep(malloc(sizeof(*made)));
+	*made = stream->captured;
+	stream->captured = (struct graph){ 0 };
+	stream->capturing = false;
+	*graph = made;
+	mock_control.live_graphs++;
+	return OK;
+}
+
+int cuGraphDestroy(void *graph);
+int cuGraphDestroy(void *graph)
+{
+	free(((struct graph *)graph)->ops);
+	let_go(graph);
+	mock_control.live_graphs--;
+	return OK;
+}
+
+#ifndef MOCK_CUDA_OLD
+int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags);
+int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags)
+{
+	const struct graph *from = graph;
+	MAY_FAIL();
+	if (flags != 0)
+		return INVALID;
+	struct graph *made = keep(calloc(1, sizeof(*made)));
+	for (size_t i = 0; i < from->count; i++)
+		mock_graph_push(made, &from->ops[i]);
+	*executable = made;
+	mock_control.live_graphs++;
+	return OK;
+}
+#endif
+
+int cuGraphExecDestroy(void *executable);
+int cuGraphExecDestroy(void *executable)
+{
+	return cuGraphDestroy(executable);
+}
+
+int cuGraphLaunch(void *executable, void *stream);
+int cuGraphLaunch(void *executable, void *stream)
+{
+	MAY_FAIL();
+	const struct op op = { .kind = OP_GRAPH, .graph = executable };
+	mock_control.graph_launches++;
+	return push(stream, &op);
+}
+
+int cuEventCreate(void **event, unsigned int flags);
+int cuEventCreate(void **event, unsigned int flags)
+{
+	MAY_FAIL();
+	if (flags != 2)
+		return INVALID;
+	*event = keep(calloc(1, sizeof(struct event)));
+	mock_control.live_events++;
+	return OK;
+}
+
+int cuEventDestroy_v2(void *event);
+int cuEventDestroy_v2(void *event)
+{
+	let_go(event);
+	mock_control.live_events--;
+	return OK;
+}
+
+int cuEventRecord(void *handle, void *stream);
+int cuEventRecord(void *handle, void *stream)
+{
+	MAY_FAIL();
+	struct event *event = handle;
+	const struct op op = { .kind = OP_EVENT, .event = event };
+	*event = (struct event){
+		.number = ++events_recorded,
+		.queries = mock_control.delay_max == 0
+				   ? 0
+				   : (uint32_t)base_rng_below(&rng, mock_control.delay_max + 1),
+		.recorded = true,
+		.stream = stream,
+	};
+	push(stream, &op);
+	event->position = event->stream->queue.count;
+	return OK;
+}
+
+int cuEventQuery(void *handle);
+int cuEventQuery(void *handle)
+{
+	struct event *event = handle;
+	MAY_FAIL();
+	if (!event->recorded || event->complete)
+		return OK;
+	struct stream *stream = event->stream;
+	if (stream->has_thread)
+		return atomic_load(&stream->thread_ended) ? OK : NOT_READY;
+	if (mock_control.hang)
+		return NOT_READY;
+	if (event->queries > 0) {
+		event->queries--;
+		return NOT_READY;
+	}
+	while (stream->executed < event->position)
+		mock_execute(&stream->queue.ops[stream->executed++]);
+	event->complete = true;
+	mock_control.reordered += event->number < last_completed;
+	last_completed = event->number;
+	return OK;
+}
+
+static int start_persistent(
+	struct stream *stream, unsigned int grid_x, unsigned int grid_y, void **arguments)
+{
+	stream->mlp = *(struct cuda_mlp *)arguments[0];
+	stream->ring = mock_at(*(uint64_t *)arguments[1]);
+	stream->groups = grid_x;
+	stream->slots = grid_y;
+	stream->thread_ended = false;
+	stream->has_thread = true;
+	return pthread_create(&stream->thread, NULL, mock_persistent, stream) == 0 ? OK : INVALID;
+}
+
+int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+	unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
+	void *stream, void **arguments, void **extra);
+int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+	unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
+	void *stream, void **arguments, void **extra)
+{
+	MAY_FAIL();
+	long which = (int *)function - shared_allowed;
+	struct op op;
+	if (grid_x == 0 || grid_y == 0 || grid_z != 1 || block_x != CUDA_BLOCK || block_y != 1 ||
+		block_z != 1 || extra != NULL || (int)shared > *(int *)function)
+		return INVALID;
+	mock_control.launches++;
+	if (which == 0) {
+		op.kind = OP_MLP;
+		op.mlp.mlp = *(struct cuda_mlp *)arguments[0];
+		op.mlp.rows = *(struct cuda_rows *)arguments[1];
+	} else if (which == 1) {
+		op.kind = OP_LAYER;
+		op.layer.layer = *(struct cuda_layer *)arguments[0];
+		op.layer.x = *(uint64_t *)arguments[1];
+		op.layer.second = *(uint64_t *)arguments[2];
+		op.layer.y = *(uint64_t *)arguments[3];
+		op.layer.rows = *(uint32_t *)arguments[4];
+	} else if (which == 2) {
+		op.kind = OP_LABEL;
+		op.label.scores = *(uint64_t *)arguments[0];
+		op.label.labels = *(uint64_t *)arguments[1];
+		op.label.classes = *(uint32_t *)arguments[2];
+		op.label.rows = *(uint32_t *)arguments[3];
+	} else {
+		/* All blocks must be there at once. */
+		if (grid_x * grid_y > (unsigned int)mock_control.processors)
+			return INVALID;
+		return start_persistent(stream, grid_x, grid_y, arguments);
+	}
+	return push(stream, &op);
+}
