@@ -271,7 +271,7 @@ static inline void shared_entry_fill(struct conntrack_shared *shared, uint32_t c
 		atomic_store_explicit(&entry->key[i], words[i], memory_order_release);
 	atomic_store_explicit(&entry->last_seen_ns, packet->time_ns, memory_order_release);
 	atomic_store_explicit(&entry->traffic, shared_packet_traffic(packet), memory_order_release);
-	atomic_store_explicit(&entry->flags, flags | SHARED_LIVE, memory_order_release);
+	atomic_store_explicit(&entry->flags, flags, memory_order_release);
 	shared->cold[conn].hash = packet->hash;
 }
 
@@ -458,7 +458,7 @@ static inline void shared_open_alone(struct conntrack_shared *shared,
 	}
 	struct shared_entry *entry = &shared->entries[conn];
 	shared_write_begin(entry, versions);
-	shared_entry_fill(shared, conn, packet, flags);
+	shared_entry_fill(shared, conn, packet, flags | SHARED_LIVE);
 	shared_write_end(entry, versions);
 	if (BASE_UNLIKELY(!shared_insert_alone(shared, table, mixed, conn))) {
 		shared_write_begin(entry, versions);

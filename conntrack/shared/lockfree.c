@@ -194,6 +194,9 @@ static uint32_t insert(struct conntrack_shared *shared, struct conntrack_shared_
 		worker->stats.lost_races++;
 		return other;
 	}
+	/* Only now, or a dump would show one that is undone. While this burst lasts the entry is
+	 * nobody else's. relaxed: a hint of when it came */
+	atomic_fetch_or_explicit(&shared->entries[conn].flags, SHARED_LIVE, memory_order_relaxed);
 	packet->conn = conn;
 	packet->conn_flags = BASE_CONN_NEW;
 	worker->stats.inserted++;

@@ -7,8 +7,8 @@
 
 enum { TRIES_PER_YIELD = 64 };
 
-/* A view of one instant as far as the model gives one. False: no connection is there. */
-static bool view_entry(const struct shared_entry *entry, struct conntrack_shared_conn *conn)
+/* A view of one instant, as far as the model gives one. */
+static void view_entry(const struct shared_entry *entry, struct conntrack_shared_conn *conn)
 {
 	for (unsigned int tries = 1;; tries++) {
 		/* acquire: pairs with the release in shared_write_end */
@@ -17,31 +17,28 @@ static bool view_entry(const struct shared_entry *entry, struct conntrack_shared
 			shared_entry_read(entry, conn);
 			/* relaxed: behind acquire loads of all that may have been written */
 			if (atomic_load_explicit(&entry->version, memory_order_relaxed) == before)
-				break;
+				return;
 		}
 		if (tries % TRIES_PER_YIELD == 0)
 			sched_yield(); /* the writer may need this CPU to finish */
 	}
-	bool live = (conn->flags & SHARED_LIVE) != 0 && conn->last_seen_ns != SHARED_DEAD;
-	conn->flags &= CONNTRACK_SHARED_SEEN;
-	return live;
 }
 
 static bool read_table(const struct conntrack_shared *shared, const struct shared_table *table,
 	uint64_t mixed, const struct base_flow_key *key, struct conntrack_shared_conn *conn)
 {
+	const atomic_uint_least64_t *at = &table->buckets[shared_bucket_at(shared, mixed)].header;
 	uint64_t header, retries = 0;
 	for (;;) {
 		uint32_t found = shared_find(shared, table, mixed, key, &header, &retries);
 		if (found == SHARED_NONE)
 			return false;
-		/* One that has gone since is looked for again: it may have come back elsewhere. A
-		 * dead one that is still in the bucket has ended. */
-		bool live = view_entry(&shared->entries[found], conn);
-		if (live && base_flow_key_equal(&conn->key, key))
-			return true;
-		if (conn->last_seen_ns == SHARED_DEAD && base_flow_key_equal(&conn->key, key))
-			return false;
+		view_entry(&shared->entries[found], conn);
+		/* With the same header it was in its slot all the while. A dead one has ended. */
+		if (atomic_load_explicit(at, memory_order_relaxed) == header) {
+			conn->flags &= CONNTRACK_SHARED_SEEN;
+			return conn->last_seen_ns != SHARED_DEAD;
+		}
 	}
 }
 
@@ -74,8 +71,11 @@ int conntrack_shared_dump(const struct conntrack_shared *shared, uint32_t first,
 	if (!shared->config.sharing->readable)
 		return -ENOTSUP;
 	for (uint32_t i = first; i < shared->places && i - first < count; i++) {
-		if (view_entry(&shared->entries[i], &conn))
-			visit(context, &conn);
+		view_entry(&shared->entries[i], &conn);
+		if ((conn.flags & SHARED_LIVE) == 0 || conn.last_seen_ns == SHARED_DEAD)
+			continue;
+		conn.flags &= CONNTRACK_SHARED_SEEN;
+		visit(context, &conn);
 	}
 	return 0;
 }
