@@ -2,7 +2,7 @@
 /*
  * Every deletion strategy judged on generated traffic and on real captures, the latter from the
  * folder given as argument; left out where that is absent. Timeouts are short, so that the captures
- * are long against them.
+ * are long against them. TCP windows are off, liberal and strict in turn.
  */
 #include "base/arena.h"
 #include "base/parse.h"
@@ -57,7 +57,7 @@ static void judge_batch(struct run *run, const struct traces_batch *batch)
 }
 
 static void judge_stream(struct world *world, struct traces_packets *stream, const char *name,
-	const struct conntrack_deletion_ops *deletion, bool hints)
+	const struct conntrack_deletion_ops *deletion, bool hints, size_t turn)
 {
 	const struct conntrack_table_ops *table = conntrack_table_by_name(deletion->name);
 	struct run run = { .world = world };
@@ -69,6 +69,7 @@ static void judge_stream(struct world *world, struct traces_packets *stream, con
 	config.table = table != NULL ? table : conntrack_table_at(0);
 	config.deletion = deletion;
 	config.no_close_hints = !hints;
+	config.tcp_windows = (enum conntrack_tcp_windows)(turn % 3);
 	config.entries_max = 3000; /* too few for some */
 	for (unsigned int i = 1; i < CONNTRACK_STATES_COUNT; i++)
 		config.timeout_ns[i] = (i % 3 + 1) * 200 * MS;
@@ -84,8 +85,9 @@ static void judge_stream(struct world *world, struct traces_packets *stream, con
 	conntrack_judge_drain(run.judge);
 	const struct conntrack_verdict *verdict = conntrack_judge_verdict(run.judge);
 	if (verdict->failures_sum != 0 || verdict->hits == 0 || verdict->misses == 0)
-		fail_msg("%s, deletion %s, hints %s: %llu failures in %llu packets, the first: %s",
-			name, deletion->name, hints ? "on" : "off",
+		fail_msg("%s, deletion %s, hints %s, windows %d: %llu failures in %llu packets, "
+			 "the first: %s",
+			name, deletion->name, hints ? "on" : "off", (int)config.tcp_windows,
 			(unsigned long long)verdict->failures_sum,
 			(unsigned long long)verdict->packets, verdict->first_failure);
 	conntrack_judge_destroy(run.judge);
@@ -110,7 +112,7 @@ static void generated_traffic_satisfies_the_judge(void **state)
 			options.seed = SEED + i;
 			assert_int_equal(traces_packets_generate(&stream, &options, message), 0);
 			judge_stream(*state, stream, traces_preset_name(presets[k]), deletion,
-				i % 2 == k);
+				i % 2 == k, i);
 			traces_packets_destroy(stream);
 		}
 	}
@@ -136,7 +138,7 @@ static void real_captures_satisfy_the_judge(void **state)
 			if (error == -ENOENT)
 				skip();
 			assert_int_equal(error, 0);
-			judge_stream(world, stream, names[k], deletion, i % 2 == k % 2);
+			judge_stream(world, stream, names[k], deletion, i % 2 == k % 2, i + k);
 			traces_packets_destroy(stream);
 		}
 	}
