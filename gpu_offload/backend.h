@@ -45,6 +45,14 @@ struct gpu_offload_batch {
 	void *user;          /* the caller's */
 };
 
+/* Kernels of the back end cpu. */
+enum gpu_offload_cpu_kernels {
+	GPU_OFFLOAD_CPU_BEST, /* of those that this machine has */
+	GPU_OFFLOAD_CPU_AVX512,
+	GPU_OFFLOAD_CPU_AVX2,
+	GPU_OFFLOAD_CPU_PLAIN,
+};
+
 /* How batches reach a GPU. */
 enum gpu_offload_cuda_mode {
 	GPU_OFFLOAD_CUDA_LAUNCH,     /* copies and a launch on a stream, per batch */
@@ -53,9 +61,10 @@ enum gpu_offload_cuda_mode {
 };
 
 struct gpu_offload_backend_config {
-	const struct gpu_offload_model *model; /* outlives the back end */
-	uint32_t rows_max;                     /* of a batch, 1 .. GPU_OFFLOAD_ROWS_MAX */
-	uint32_t batches_max;                  /* in flight, 1 .. GPU_OFFLOAD_BATCHES_MAX */
+	const struct gpu_offload_model *model;    /* outlives the back end */
+	uint32_t rows_max;                        /* of a batch, 1 .. GPU_OFFLOAD_ROWS_MAX */
+	uint32_t batches_max;                     /* in flight, 1 .. GPU_OFFLOAD_BATCHES_MAX */
+	enum gpu_offload_cpu_kernels cpu_kernels; /* for cpu alone */
 	/* For cuda alone; zeros are the defaults. */
 	enum gpu_offload_cuda_mode cuda_mode;
 	int cuda_device;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The best first. */
 static const struct cpu_kernels *const sets[] = {
@@ -71,10 +72,18 @@ int backend_cpu_create_with(struct gpu_offload_backend **out,
 static int cpu_create(struct gpu_offload_backend **out,
 	const struct gpu_offload_backend_config *config, char text[], size_t size)
 {
-	size_t best = 0;
-	while (!sets[best]->usable())
-		best++;
-	return backend_cpu_create_with(out, config, sets[best], text, size);
+	static const char *const names[] = {
+		[GPU_OFFLOAD_CPU_AVX512] = "AVX-512",
+		[GPU_OFFLOAD_CPU_AVX2] = "AVX2",
+		[GPU_OFFLOAD_CPU_PLAIN] = "plain C",
+	};
+	const char *name = names[config->cpu_kernels];
+	for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+		if (sets[i]->usable() && (name == NULL || strcmp(name, sets[i]->name) == 0))
+			return backend_cpu_create_with(out, config, sets[i], text, size);
+	}
+	snprintf(text, size, "this machine has no %s", name);
+	return -ENOTSUP;
 }
 
 const struct gpu_offload_backend_ops backend_cpu = {

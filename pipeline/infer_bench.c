@@ -61,6 +61,7 @@ static int make_backend(struct gpu_offload_backend **out, const struct infer_opt
 		.model = model,
 		.rows_max = rows,
 		.batches_max = 1,
+		.cpu_kernels = (enum gpu_offload_cpu_kernels)options->kernels,
 		.cuda_mode = kinds[kind].mode,
 		.cuda_library = options->cuda_library,
 		.clock_ns = clock_ns,

@@ -15,6 +15,7 @@ struct infer_options {
 	struct infer_model_choice model;
 	unsigned int backends; /* bits: cpu-ref, cpu, cuda */
 	unsigned int modes;    /* bits: enum gpu_offload_cuda_mode */
+	unsigned int kernels;  /* enum gpu_offload_cpu_kernels */
 	uint64_t records;      /* random rows of verify */
 	uint32_t batch_min, batch_max;
 	uint64_t time_ns;         /* of one measurement, at least */

@@ -29,6 +29,8 @@ static const struct options_row rows[] = {
 		OPTIONS_KIND_TEXT, MODELS, INFER(model.widths) },
 	{ "backends", "LIST", "to run it on, of those that can be had", OPTIONS_KIND_SET, MODELS,
 		INFER(backends), .choices = "cpu-ref|cpu|cuda" },
+	{ "kernels", "NAME", "of cpu: best|avx512|avx2|plain", OPTIONS_KIND_CHOICE, MODELS,
+		INFER(kernels), .choices = "best|avx512|avx2|plain" },
 	{ "modes", "LIST", "how batches reach a GPU", OPTIONS_KIND_SET, MODELS, INFER(modes),
 		.choices = "launch|graph|persistent" },
 	{ "records", "N", "random rows, beside those of files", OPTIONS_KIND_COUNT64, VERIFY,

@@ -124,7 +124,6 @@ static bool ring_ended(struct cuda_backend *cuda)
 {
 	uint64_t since = now_ns(cuda);
 	int result;
-	cuda_ring_stop(cuda);
 	while ((result = cuda->device.api.event_query(cuda->places[0].event)) == CUDA_NOT_READY) {
 		if (too_long(cuda, since))
 			return false;
@@ -149,6 +148,8 @@ static void cuda_destroy(struct gpu_offload_backend *backend)
 	wait_all(cuda);
 	cuda->device.api.context_set(cuda->device.context);
 	bool answers = cuda->lost != -ETIMEDOUT;
+	if (cuda->ring != NULL)
+		cuda_ring_stop(cuda); /* also where nobody waits for it to be heard */
 	if (answers && cuda->ring != NULL && cuda->places[0].event != NULL)
 		answers = ring_ended(cuda);
 	if (!answers) {

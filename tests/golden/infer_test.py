@@ -59,6 +59,14 @@ class Infer(unittest.TestCase):
                 self.assertLessEqual(point["p50_us"], point["p99_us"])
                 self.assertLessEqual(point["p99_us"], point["p999_us"])
 
+    def test_kernels_can_be_chosen(self):
+        for name, text in (("plain", "cpu (plain C)"), ("avx2", "cpu (AVX2)"), ("avx512", "cpu (AVX-512)")):
+            cpu = document("verify", "--widths", "20-30-5", "--kernels", name, "--backends", "cpu")["backends"][0]
+            if cpu["ran"]:
+                self.assertEqual((cpu["why"], cpu["scores_differ"]), (text, 0))
+            else:
+                self.assertIn("cpu: this machine has no AVX", cpu["why"])
+
     def test_double_of_a_gpu_agrees_in_every_mode(self):
         found = document("verify", "--widths", "20-30-5", "--records", 500, "--cuda-library", MOCK)
         self.assertEqual([b["backend"] for b in found["backends"]],
