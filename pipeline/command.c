@@ -7,11 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
-
-enum { PATH_SIZE = 4096 };
 
 enum pipeline_exit command_error(
 	struct command *command, enum pipeline_exit code, const char *fmt, ...)
@@ -28,20 +24,6 @@ enum pipeline_exit command_error(
 	}
 	fprintf(command->err, "sheaf: %s\n", text);
 	return code;
-}
-
-enum pipeline_exit command_check_output(struct command *command, const char *const *inputs,
-	size_t inputs_count, const char *where, const char *output)
-{
-	struct stat out, in;
-	if (output == NULL || stat(output, &out) != 0 || !S_ISREG(out.st_mode))
-		return PIPELINE_EXIT_OK;
-	for (size_t i = 0; i < inputs_count; i++)
-		if (stat(inputs[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
-			return command_error(command, PIPELINE_EXIT_USAGE,
-				"%s: got %s, which is an input, expected another file", where,
-				output);
-	return PIPELINE_EXIT_OK;
 }
 
 /* The word of a command's name that is asked for; its length, 0: none. */
@@ -89,27 +71,6 @@ FILE *command_table_stream(struct command *command, const struct options *option
 	return taken ? command->err : command->out;
 }
 
-/* 0 or -errno. */
-static int write_file(const char *path, const char *text)
-{
-	char beside[PATH_SIZE];
-	int length = snprintf(beside, sizeof(beside), "%s.part", path);
-	if (length < 0 || (size_t)length >= sizeof(beside))
-		return -ENAMETOOLONG;
-	FILE *file = fopen(beside, "w");
-	if (file == NULL)
-		return -errno;
-	bool written = fputs(text, file) >= 0;
-	int error = written ? 0 : -errno;
-	if (fclose(file) != 0 && error == 0)
-		error = -errno;
-	if (error == 0 && rename(beside, path) != 0)
-		error = -errno;
-	if (error != 0)
-		unlink(beside);
-	return error;
-}
-
 enum pipeline_exit command_json_write(
 	struct command *command, const struct options *options, json_t *document)
 {
@@ -126,7 +87,7 @@ enum pipeline_exit command_json_write(
 	if (strcmp(options->json, "-") == 0)
 		error = fputs(text, command->out) < 0 ? -errno : 0;
 	else
-		error = write_file(options->json, text);
+		error = traces_file_save(options->json, text, strlen(text));
 	free(text);
 	if (error == 0)
 		return PIPELINE_EXIT_OK;

@@ -57,6 +57,10 @@ enum pipeline_exit command_json_write(
 /* Refuse an output that is one of the inputs: writing would replace it. where: for the message. */
 enum pipeline_exit command_check_output(struct command *command, const char *const *inputs,
 	size_t inputs_count, const char *where, const char *output);
+/* The same of --json and all inputs that any command takes. */
+enum pipeline_exit command_check_json(struct command *command, const struct options *options);
+/* Whether two names are, or would be when they are new, one regular file. */
+bool command_same_file(const char *one, const char *other);
 
 /* What may stand next on a command line, for messages: first words of all commands (first NULL), or
  * second words of those that begin with `first`, then `more` (a list, may be NULL):

@@ -19,10 +19,12 @@ static enum pipeline_exit check(struct command *command, const struct options *o
 	bool file = options->config.sink == PIPELINE_SINK_FILE;
 	enum pipeline_exit code = command_check_output(command, options->files,
 		options->files_count, "--sink", file ? options->config.sink_path : NULL);
-	if (code != PIPELINE_EXIT_OK)
-		return code;
-	return command_check_output(
-		command, options->files, options->files_count, "--json", options->json);
+	if (code == PIPELINE_EXIT_OK && file && options->json != NULL &&
+		command_same_file(options->json, options->config.sink_path))
+		code = command_error(command, PIPELINE_EXIT_USAGE,
+			"--json: got %s, where --sink writes, expected another file",
+			options->json);
+	return code;
 }
 
 /* Whether a run that ended so has results. */

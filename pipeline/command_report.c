@@ -29,6 +29,10 @@ enum pipeline_exit command_report(struct command *command, struct options *optio
 	if (options->output == NULL)
 		return command_error(command, PIPELINE_EXIT_USAGE,
 			"--output: got nothing, expected the page to write");
+	enum pipeline_exit code = command_check_output(
+		command, options->files, options->files_count, "--output", options->output);
+	if (code != PIPELINE_EXIT_OK)
+		return code;
 	if (script == NULL)
 		return command_error(command, PIPELINE_EXIT_RUN,
 			"report: the script is not installed; set SHEAF_REPORT to its path");

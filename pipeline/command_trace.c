@@ -11,6 +11,8 @@ enum { PROGRESS_STEP_BYTES = 16 << 20 };
 static enum pipeline_exit refuse_input(struct command *command, const char *path,
 	const struct traces_load_report *report, int error)
 {
+	if (error == -EINTR)
+		return command_error(command, PIPELINE_EXIT_INTERRUPTED, "interrupted");
 	if (report->message[0] != '\0')
 		return command_error(command, PIPELINE_EXIT_INPUT, "%s", report->message);
 	return command_error(command, PIPELINE_EXIT_INPUT, "%s: %s", path, strerror(-error));
@@ -33,6 +35,7 @@ enum pipeline_exit command_trace_open_shown(struct command *command, const struc
 	*progress = (struct command_trace_progress){ .line.stream = shown ? command->err : NULL };
 	struct traces_load_options load_options;
 	traces_load_options_defaults(&load_options);
+	load_options.stop = command->stop;
 	load_options.progress = show_reading;
 	load_options.progress_context = progress;
 	int error = traces_packets_open(packets, path, &load_options, report);
@@ -46,7 +49,9 @@ enum pipeline_exit command_trace_open_as(struct command *command, const char *pa
 	const struct traces_load_options *options, struct traces_packets **packets,
 	struct traces_load_report *report)
 {
-	int error = traces_packets_open(packets, path, options, report);
+	struct traces_load_options watched = *options;
+	watched.stop = command->stop;
+	int error = traces_packets_open(packets, path, &watched, report);
 	return error == 0 ? PIPELINE_EXIT_OK : refuse_input(command, path, report, error);
 }
 
@@ -142,7 +147,9 @@ enum pipeline_exit command_trace_write_as(struct command *command, struct traces
 	struct traces_writer_losses losses = { 0 };
 	char message[TRACES_MESSAGE_SIZE] = "";
 	bool failed_read = false;
-	int error = traces_writer_open(&writer, path, options);
+	struct traces_writer_options watched = *options;
+	watched.stop = command->stop;
+	int error = traces_writer_open(&writer, path, &watched);
 	if (error != 0)
 		return refuse_write(command, packets, path, false, message, error);
 	error = traces_writer_pump(writer, packets, command->stop, &failed_read);

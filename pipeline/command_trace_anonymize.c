@@ -213,6 +213,10 @@ static enum pipeline_exit check_files(struct command *command, const struct opti
 		return command_error(command, PIPELINE_EXIT_USAGE,
 			"trace anonymize: got %zu files, expected one to read and one to write",
 			options->files_count);
+	const char *kept = options->anonymize.write_key;
+	if (kept != NULL && command_same_file(kept, files[1]))
+		return command_error(command, PIPELINE_EXIT_USAGE,
+			"--write-key: got %s, where the capture goes, expected another file", kept);
 	/* The key's file is an input as well. */
 	const char *inputs[] = { files[0], options->anonymize.key };
 	return command_check_output(command, inputs, options->anonymize.key == NULL ? 1 : 2,

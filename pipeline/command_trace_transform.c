@@ -62,15 +62,11 @@ static enum pipeline_exit check_files(struct transform *transform)
 	if (json != NULL && is_stdio(json) && is_stdio(transform->output))
 		return command_error(command, PIPELINE_EXIT_USAGE,
 			"--json: got -, where the capture goes, expected a file");
-	if (json != NULL && strcmp(json, transform->output) == 0 && !is_stdio(json))
+	if (json != NULL && command_same_file(json, transform->output))
 		return command_error(command, PIPELINE_EXIT_USAGE,
 			"--json: got %s, where the capture goes, expected another file", json);
-	enum pipeline_exit code = command_check_output(command, transform->inputs,
-		transform->inputs_count, transform->name, transform->output);
-	if (code != PIPELINE_EXIT_OK)
-		return code;
-	return command_check_output(
-		command, transform->inputs, transform->inputs_count, "--json", json);
+	return command_check_output(command, transform->inputs, transform->inputs_count,
+		transform->name, transform->output);
 }
 
 /* Every stream has a file open. Where so many are refused, opening says so. */
@@ -121,6 +117,8 @@ enum pipeline_exit transform_open(struct transform *transform, const char *path)
 	transform->streams[transform->streams_count++] = packets;
 	transform->reports_count++;
 	int error = traces_packets_peek(packets, &batch);
+	if (error == -EINTR)
+		return command_error(transform->command, PIPELINE_EXIT_INTERRUPTED, "interrupted");
 	if (error)
 		return command_error(
 			transform->command, PIPELINE_EXIT_INPUT, "%s: %s", path, strerror(-error));

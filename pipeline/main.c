@@ -20,13 +20,15 @@ static void request_stop(int number)
 	atomic_store_explicit(&stop_requested, true, memory_order_relaxed);
 }
 
-/* The first SIGINT or SIGTERM ends a run in order, the second at once. */
+/* The first SIGINT, SIGTERM or SIGHUP (its terminal went away) ends a run in order, the second at
+ * once. */
 static void install_signals(void)
 {
 	struct sigaction action = { .sa_handler = request_stop, .sa_flags = SA_RESETHAND };
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
 	/* A closed pipe and a file that may not grow are write errors like others. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
@@ -86,7 +88,7 @@ static enum pipeline_exit execute(
 			error == -ENOMEM ? PIPELINE_EXIT_RUN : PIPELINE_EXIT_USAGE, "%s", message);
 	else if (options->help)
 		code = command_help(command, options_command_name(which));
-	else
+	else if ((code = command_check_json(command, options)) == PIPELINE_EXIT_OK)
 		code = commands[which](command, options);
 	options_destroy(options);
 	return code;

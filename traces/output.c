@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 enum {
 	NAME_ATTEMPTS = 100,
+	LINKS_MAX = 40, /* as Linux follows */
 	PACKED_BYTES = 256 << 10,
 	/* Captures want speed: level 6 takes twice the time of 4 and saves 3 % of the bytes. */
 	GZIP_LEVEL = 4,
@@ -24,8 +26,9 @@ enum {
 struct traces_output_target {
 	int fd;
 	bool owns_fd;
-	char *path;      /* final name */
-	char *temporary; /* NULL when writing to the final name directly */
+	char *path;              /* final name */
+	char *temporary;         /* NULL when writing to the final name directly */
+	const atomic_bool *stop; /* may be NULL */
 	enum traces_compression compression;
 	bool gzip_open;
 	z_stream gzip;
@@ -35,16 +38,25 @@ struct traces_output_target {
 
 /* ---- bytes ---- */
 
-static int write_all(int fd, const uint8_t *bytes, size_t size)
+static bool is_stopped(const struct traces_output_target *target)
+{
+	/* relaxed: a hint, nothing is read behind it */
+	return target->stop != NULL && atomic_load_explicit(target->stop, memory_order_relaxed);
+}
+
+static int write_all(const struct traces_output_target *target, const uint8_t *bytes, size_t size)
 {
 	while (size > 0) {
-		ssize_t wrote = write(fd, bytes, size);
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote <= 0)
+		ssize_t wrote = write(target->fd, bytes, size);
+		if (wrote == 0 || (wrote < 0 && errno != EINTR))
 			return wrote < 0 ? -errno : -EIO;
-		bytes += wrote;
-		size -= (size_t)wrote;
+		if (wrote > 0) {
+			bytes += wrote;
+			size -= (size_t)wrote;
+		}
+		/* A pipe that nobody empties: a signal cuts the write short. */
+		if (size > 0 && is_stopped(target))
+			return -EINTR;
 	}
 	return 0;
 }
@@ -62,7 +74,7 @@ static int gzip_write(
 		result = deflate(gzip, last ? Z_FINISH : Z_NO_FLUSH);
 		if (result == Z_STREAM_ERROR)
 			return -EIO;
-		int error = write_all(target->fd, target->packed, PACKED_BYTES - gzip->avail_out);
+		int error = write_all(target, target->packed, PACKED_BYTES - gzip->avail_out);
 		if (error)
 			return error;
 	} while (last ? result != Z_STREAM_END : gzip->avail_in > 0);
@@ -80,7 +92,7 @@ static int zstd_write(
 			target->zstd, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
 		if (ZSTD_isError(left))
 			return -EIO;
-		int error = write_all(target->fd, target->packed, out.pos);
+		int error = write_all(target, target->packed, out.pos);
 		if (error)
 			return error;
 	} while (last ? left > 0 : in.pos < in.size);
@@ -96,7 +108,7 @@ static int target_write(
 	case TRACES_COMPRESSION_ZSTD:
 		return zstd_write(target, bytes, size, last);
 	default:
-		return write_all(target->fd, bytes, size);
+		return write_all(target, bytes, size);
 	}
 }
 
@@ -110,16 +122,59 @@ int traces_output_flush(struct traces_output *output)
 
 /* ---- files ---- */
 
-/* A name beside the final one that nobody has; it keeps the usual permissions of new files. */
+/* Length of the part of a path before its last name, with the slash. */
+static int folder_length(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash == NULL ? 0 : (int)(slash - path) + 1;
+}
+
+/* Where a chain of links ends, whether something stands there or not; from malloc. What else is
+ * wrong with it, opening says. */
+static int follow_links(const char *path, char **out)
+{
+	char *name = strdup(path);
+	for (int i = 0; name != NULL && i < LINKS_MAX; i++) {
+		char link[PATH_MAX];
+		ssize_t length = readlink(name, link, sizeof(link) - 1);
+		if (length < 0) {
+			*out = name;
+			return 0;
+		}
+		link[length] = '\0';
+		int folder = link[0] == '/' ? 0 : folder_length(name);
+		size_t size = (size_t)folder + (size_t)length + 1;
+		char *next = malloc(size);
+		if (next != NULL)
+			snprintf(next, size, "%.*s%s", folder, name, link);
+		free(name);
+		name = next;
+	}
+	int error = name == NULL ? -ENOMEM : -ELOOP;
+	free(name);
+	return error;
+}
+
+/* A name beside the final one that nobody has. A final name may be so long that no ending fits. */
+static void name_temporary(const struct traces_output_target *target, size_t size, int attempt)
+{
+	const char *path = target->path;
+	int folder = folder_length(path);
+	if (strlen(path + folder) + 40 <= NAME_MAX)
+		snprintf(target->temporary, size, "%s.%ld-%d.part", path, (long)getpid(), attempt);
+	else
+		snprintf(target->temporary, size, "%.*s.sheaf.%ld-%d.part", folder, path,
+			(long)getpid(), attempt);
+}
+
 static int open_temporary(struct traces_output_target *target)
 {
-	size_t size = strlen(target->path) + 40;
+	size_t size = strlen(target->path) + 64;
 	target->temporary = malloc(size);
 	if (target->temporary == NULL)
 		return -ENOMEM;
 	for (int i = 0; i < NAME_ATTEMPTS; i++) {
-		snprintf(
-			target->temporary, size, "%s.%ld-%d.part", target->path, (long)getpid(), i);
+		name_temporary(target, size, i);
 		target->fd = open(target->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		if (target->fd >= 0)
 			return 0;
@@ -148,10 +203,13 @@ static int open_target(struct traces_output_target *target, const char *path)
 		target->fd = open(path, O_WRONLY | O_CLOEXEC);
 		return target->fd < 0 ? -errno : 0;
 	}
-	target->path = exists ? realpath(path, NULL) : strdup(path);
-	if (target->path == NULL)
-		return -errno;
-	return open_temporary(target);
+	int error = follow_links(path, &target->path);
+	if (error == 0)
+		error = open_temporary(target);
+	/* What was there keeps its permissions, new files get the usual ones. */
+	if (error == 0 && exists && fchmod(target->fd, status.st_mode & 07777) != 0)
+		error = -errno;
+	return error;
 }
 
 static int open_compressor(struct traces_output_target *target)
@@ -238,6 +296,30 @@ static int finish_temporary(struct traces_output_target *target)
 	free(target->temporary);
 	target->temporary = NULL;
 	return 0;
+}
+
+void traces_output_watch(struct traces_output *output, const atomic_bool *stop)
+{
+	output->target->stop = stop;
+}
+
+int traces_file_save(const char *path, const void *bytes, size_t size)
+{
+	struct traces_output *output;
+	int error = traces_output_create(&output, path, TRACES_COMPRESSION_NONE);
+	if (error)
+		return error;
+	const uint8_t *rest = bytes;
+	while (size > 0 && error == 0) {
+		size_t part = size < TRACES_OUTPUT_ROOM_MAX ? size : TRACES_OUTPUT_ROOM_MAX;
+		error = traces_output_put(output, rest, part);
+		rest += part;
+		size -= part;
+	}
+	if (error == 0)
+		return traces_output_close(output);
+	traces_output_abandon(output);
+	return error;
 }
 
 int traces_output_close(struct traces_output *output)

@@ -33,6 +33,9 @@ struct traces_output {
 /* -ENOENT, -EACCES, -EISDIR, ... from the system; -ENOMEM. */
 int traces_output_create(
 	struct traces_output **out, const char *path, enum traces_compression compression);
+/* Give up with -EINTR once stop is set (by a signal handler), where writing has to wait for a pipe
+ * to be emptied. NULL: never. Partner: a relaxed store, the handler's. */
+void traces_output_watch(struct traces_output *output, const atomic_bool *stop);
 /* Hand on what is held. -ENOSPC, -EPIPE, -EFBIG, -EIO. */
 int traces_output_flush(struct traces_output *output);
 /* Everything to the file, the file to its final name; frees. What was written before disappears

@@ -223,13 +223,18 @@ static int packet_skip_link(struct pcapng_reader *reader, uint16_t linktype)
 	return 0;
 }
 
+static_assert(TRACES_INTERFACES_MAX == 4096, "a message says so");
+
 static int packet_add(struct pcapng_reader *reader, const struct packet_block *block)
 {
 	struct traces_loader *loader = reader->loader;
 	if (block->interface >= reader->interfaces_count ||
 		block->interface >= TRACES_INTERFACES_MAX) {
 		traces_loader_damage(loader, file_offset(reader),
-			"packet of interface %u, which is not described", block->interface);
+			block->interface >= reader->interfaces_count
+				? "packet of interface %u, which is not described"
+				: "packet of interface %u: the first 4096 of a section are known",
+			block->interface);
 		loader->packets_seen++;
 		return 0;
 	}

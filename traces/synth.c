@@ -59,6 +59,8 @@ static const char *order_problem(const struct traces_synth_options *options)
 		return "Zipf exponent must be above 0 and at most 10";
 	if (reuse->law != TRACES_REUSE_ZIPF && !(reuse->value >= 1 && reuse->value <= 1e9))
 		return "reuse distance must be between 1 and 10^9";
+	if (reuse->law != TRACES_REUSE_ZIPF && reuse->value >= (double)options->flows)
+		return "reuse distance must be below the number of flows";
 	return NULL;
 }
 

@@ -461,7 +461,13 @@ struct traces_writer_options {
 	bool nanoseconds;    /* of formats that hold both precisions */
 	const char *comment; /* where the format has a place for one; NULL: none */
 	const char *fields;  /* of an IPSummaryDump; NULL: what a connection tracker needs */
+	/* Looked at while a pipe that is written to is full; NULL for never. Set: -EINTR. */
+	const atomic_bool *stop;
 };
+
+/* A whole file as writers make it: under its name only when it is whole, beside it before; links
+ * keep pointing where they do, devices and pipes are written to. Errors of the system, -ENOMEM. */
+int traces_file_save(const char *path, const void *bytes, size_t size);
 
 /* What the format could not hold. */
 struct traces_writer_losses {

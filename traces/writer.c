@@ -67,6 +67,7 @@ int traces_writer_open(
 		writer_free(writer);
 		return error;
 	}
+	traces_output_watch(writer->output, options->stop);
 	*out = writer;
 	return 0;
 }
