@@ -65,7 +65,7 @@ static __attribute__((noinline)) void locate(struct conntrack *tracker,
 		*hint = serial | head;
 		if (BASE_UNLIKELY(candidate < head) && scratch->mixed[candidate] == mixed) {
 			scratch->twin[i] = (uint16_t)candidate;
-			twins |= UINT64_C(1) << i;
+			twins |= (uint64_t)flow << i; /* only flows are looked up */
 		}
 	}
 	scratch->twins = twins;

@@ -68,6 +68,8 @@ FILE *command_table_stream(struct command *command, const struct options *option
 	if (options->quiet)
 		return NULL;
 	bool taken = options->json != NULL && strcmp(options->json, "-") == 0;
+	taken = taken || (options->config.sink == PIPELINE_SINK_FILE &&
+				 strcmp(options->config.sink_path, "-") == 0);
 	return taken ? command->err : command->out;
 }
 

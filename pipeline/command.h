@@ -67,7 +67,7 @@ bool command_same_file(const char *one, const char *other);
  * "info, gen or convert". */
 void command_words(const char *first, const char *more, char *text, size_t text_size);
 
-/* Where tables go: out, or err when the document goes to out; NULL when quiet. */
+/* Where tables go: out, or err when the document or the packets go to out; NULL when quiet. */
 FILE *command_table_stream(struct command *command, const struct options *options);
 
 /* Facts of the machine; texts live in the struct. */

@@ -2,6 +2,7 @@
 /* No output of a command may be one of its inputs, nor another of its outputs. */
 #include "pipeline/command.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,21 @@ enum pipeline_exit command_check_output(struct command *command, const char *con
 	return PIPELINE_EXIT_OK;
 }
 
+/* A long run whose document has no place to go to is not begun. */
+static enum pipeline_exit check_folder(struct command *command, const char *path)
+{
+	char folder[PATH_MAX];
+	struct stat status;
+	if (path == NULL || is_dash(path) || stat(path, &status) == 0)
+		return PIPELINE_EXIT_OK;
+	const char *slash = strrchr(path, '/');
+	snprintf(folder, sizeof(folder), "%.*s", slash == NULL ? 1 : (int)(slash - path) + 1,
+		slash == NULL ? "." : path);
+	if (access(folder, W_OK | X_OK) == 0)
+		return PIPELINE_EXIT_OK;
+	return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", path, strerror(errno));
+}
+
 enum pipeline_exit command_check_json(struct command *command, const struct options *options)
 {
 	const char *const others[] = { options->config_file, options->bench_deletion.trace,
@@ -67,5 +83,5 @@ enum pipeline_exit command_check_json(struct command *command, const struct opti
 	if (code == PIPELINE_EXIT_OK)
 		code = command_check_output(
 			command, others, BASE_ARRAY_COUNT(others), "--json", options->json);
-	return code;
+	return code == PIPELINE_EXIT_OK ? check_folder(command, options->json) : code;
 }

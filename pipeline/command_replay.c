@@ -8,6 +8,11 @@
 /* Baseline, reframer, and the reframer without each of the optimisations. */
 enum { RUNS_MAX = 2 + OPTIONS_ABLATIONS_COUNT, NAME_SIZE = 32 };
 
+static bool writes_stdout(const char *path)
+{
+	return strcmp(path, "-") == 0;
+}
+
 static enum pipeline_exit check(struct command *command, const struct options *options)
 {
 	char message[PIPELINE_MESSAGE_SIZE];
@@ -24,6 +29,10 @@ static enum pipeline_exit check(struct command *command, const struct options *o
 		code = command_error(command, PIPELINE_EXIT_USAGE,
 			"--json: got %s, where --sink writes, expected another file",
 			options->json);
+	if (code == PIPELINE_EXIT_OK && file && writes_stdout(options->config.sink_path) &&
+		options->json != NULL && writes_stdout(options->json))
+		code = command_error(command, PIPELINE_EXIT_USAGE,
+			"--json: got -, where --sink writes, expected a file");
 	return code;
 }
 

@@ -148,7 +148,7 @@ static int setup_tracker(struct worker *worker)
 		snprintf(worker->message, sizeof(worker->message),
 			"deletion %s does not work with table %s", tracker.deletion->name,
 			tracker.table != NULL ? tracker.table->name : "bucket");
-		return error;
+		return failed(worker, "deletion", -EINVAL);
 	}
 	if (error != 0)
 		return failed(worker, "connection table", error);
@@ -185,7 +185,8 @@ int worker_setup(struct worker *worker)
 		error = setup_tracker(worker);
 	if (error == 0)
 		error = setup_sink(worker);
-	return error;
+	/* Whoever did not say what failed: without a mark a worker would end as if all were well. */
+	return error == 0 || worker->error != 0 ? error : failed(worker, "set-up", error);
 }
 
 static void collect_chain(struct worker *worker)

@@ -58,6 +58,13 @@ class Deletion(unittest.TestCase):
                                 "hits", "misses", "state_live"):
                         self.assertEqual(document["conntrack"][key], usual[key], key)
 
+    def test_a_strategy_that_does_not_fit_the_table_is_refused(self):
+        for table, deletion in (("bucket", "trlp"), ("growing", "trlp")):
+            done = sheaf("replay", CAPTURE, "--no-huge", "--table", table, "--deletion", deletion)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(f"deletion {deletion} does not work with table {table}", done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+
     def test_the_benchmark_judges_all_right(self):
         done = sheaf("bench", "deletion", "--trace", CAPTURE, "--timeout", "300ms", "--repeat", 1, "--warm", 0,
                      "--due", 2000, "--conns", 2000, "--sweep", "--quiet", "--json", "-")

@@ -88,10 +88,7 @@ class Manual(unittest.TestCase):
         for section, options in by_section.items():
             with self.subTest(section=section):
                 manual = manual_options(self.sections[section])
-                if section.startswith("BENCH"):  # names what replay has not explained
-                    self.assertLessEqual(set(manual), set(options))
-                else:
-                    self.assertEqual(sorted(manual), sorted(options))
+                self.assertEqual(sorted(manual), sorted(options))
 
     def test_options_are_explained_alike(self):
         """The manual's first line is the help's; more may follow."""

@@ -129,6 +129,20 @@ class OutputsTest(unittest.TestCase):
         self.assertEqual(run("trace", "convert", self.input, name + ".x", cwd=self.folder).returncode,
                          3)
 
+    def test_packets_on_standard_output_stand_alone(self):
+        done = run("replay", self.input, "--no-huge", "--sink", "pcap:-", text=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"balanced", done.stderr)
+        again = run("trace", "info", "-", "-q", "--json", "-", input=done.stdout, text=False)
+        self.assertEqual((again.returncode, again.stderr), (0, b""))
+        self.assertEqual(json.loads(again.stdout)["files"][0]["packets"], 2000)
+        self.refused(run("replay", self.input, "--sink", "pcap:-", "--json", "-"), "--json")
+
+    def test_a_document_without_a_folder_is_refused_before_the_run(self):
+        done = run("bench", "deletion", "--json", self.folder / "no" / "r.json")
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(done.stderr, f"sheaf: {self.folder}/no/r.json: No such file or directory\n")
+
     # ---- inputs, and outputs of one name ----
 
     def test_no_document_replaces_an_input(self):

@@ -84,6 +84,27 @@ static void equal_keys_in_a_burst_share_one_lookup(void **unused)
 	}
 }
 
+/* ARP and the like have no flow, all one hash, and are not looked up. */
+static void packets_without_flow_are_not_counted_as_lookups(void **unused)
+{
+	(void)unused;
+	struct harness h;
+	struct base_packet packets[8];
+	harness_init(&h);
+	harness_start(&h);
+	for (unsigned int i = 0; i < 8; i++) {
+		base_packet_reset(&packets[i]);
+		memset(&packets[i].key, 0, sizeof(packets[i].key));
+		packets[i].hash = 0;
+		packets[i].flags = i == 4 ? BASE_PACKET_FLOW : 0;
+	}
+	run_burst(h.tracker, packets, 8);
+	struct conntrack_stats stats = harness_stats(&h);
+	assert_int_equal(stats.lookups + stats.lookups_saved, 1);
+	assert_int_equal(stats.inserted, 1);
+	harness_stop(&h);
+}
+
 /* The chain sees a burst after the tracker: an index that an early packet was given must not name
  * another connection because of a later packet. */
 static void indices_and_memory_last_until_the_burst_is_through(void **unused)
@@ -136,6 +157,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_all_zero_key_works),
 		cmocka_unit_test(equal_keys_in_a_burst_share_one_lookup),
+		cmocka_unit_test(packets_without_flow_are_not_counted_as_lookups),
 		cmocka_unit_test(indices_and_memory_last_until_the_burst_is_through),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
