@@ -4,6 +4,7 @@
 #include "base/compiler.h"
 #include "base/rng.h"
 #include "conntrack/conntrack.h"
+#include "gpu_offload/hold.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,9 +23,14 @@ struct gpu_offload_stage {
 	struct gpu_offload_backend *backend;
 	struct gpu_offload_backend *spare; /* for GPU_OFFLOAD_FULL_CPU; NULL otherwise */
 	struct gpu_offload_batcher *batcher;
+	struct gpu_offload_hold hold;
 	struct gpu_offload_action *actions; /* by label */
 	struct gpu_offload_verdict *verdicts;
 	float *row;
+	/* Packets that gave their flows the depth in this burst: asked when it has passed, so that
+	 * no answer comes in its middle, between packets of a flow. */
+	const struct base_packet *asking[BASE_BURST_MAX];
+	unsigned int asking_count;
 	struct gpu_offload_stage_stats stats;
 };
 
@@ -82,6 +88,8 @@ static void steer(struct gpu_offload_stage *stage, uint32_t conn, uint32_t value
 static void apply(struct gpu_offload_stage *stage, struct gpu_offload_flow *flow,
 	const struct gpu_offload_answer *answer)
 {
+	if (flow->held_first != 0)
+		stage->stats.held_answered += gpu_offload_hold_let_go(&stage->hold, flow, false);
 	if (answer->outcome != GPU_OFFLOAD_ANSWERED) {
 		flow->phase = PHASE_GIVEN_UP;
 		stage->stats.given_up++;
@@ -168,10 +176,10 @@ static void act(struct gpu_offload_stage *stage, const struct gpu_offload_flow *
 	}
 }
 
-/* The flow has its depth: ask. Answers may come from within, for it and for others. */
-static void ask(struct gpu_offload_stage *stage, struct gpu_offload_flow *flow,
-	const struct base_packet *packet, uint64_t now_ns)
+/* The flow of this packet has its depth. Answers may come from within, for it and for others. */
+static void ask(struct gpu_offload_stage *stage, const struct base_packet *packet, uint64_t now_ns)
 {
+	const struct gpu_offload_flow *flow = flow_of(stage, packet->conn);
 	const struct gpu_offload_identity identity = gpu_offload_identity_of(packet);
 	const struct gpu_offload_ticket ticket = {
 		.conn = packet->conn,
@@ -181,25 +189,51 @@ static void ask(struct gpu_offload_stage *stage, struct gpu_offload_flow *flow,
 	uint64_t deadline_ns = stage->config.deadline_ns == 0 ? GPU_OFFLOAD_NO_DEADLINE
 							      : now_ns + stage->config.deadline_ns;
 	gpu_offload_flow_row(stage->config.features, flow, &identity, stage->row);
-	flow->phase = PHASE_WAITING;
 	stage->stats.asked++;
 	gpu_offload_batcher_push(stage->batcher, &ticket, stage->row, deadline_ns, now_ns);
 }
 
+/* Take packets out of the burst: their places are emptied. */
+static void hold(struct gpu_offload_stage *stage, struct gpu_offload_flow *flow,
+	struct base_burst *burst, unsigned int first, unsigned int next, uint64_t now_ns)
+{
+	for (unsigned int i = first; i < next; i++) {
+		stage->stats.held_packets++;
+		stage->stats.held_pressed += gpu_offload_hold_add(
+			&stage->hold, flow, burst->packets[i], now_ns + stage->config.hold_ns);
+		burst->packets[i] = NULL;
+	}
+}
+
+/* The place behind the packet that gives the flow its depth: `missing` more are needed. */
+static unsigned int behind_depth(
+	const struct base_burst *burst, unsigned int first, unsigned int next, uint32_t missing)
+{
+	while (first < next && missing > 0)
+		missing -= !is_about(burst->packets[first++]);
+	return first;
+}
+
+/* Packets first to next - 1 are of one connection. */
 static void process_segment(struct gpu_offload_stage *stage, struct base_burst *burst,
 	unsigned int first, unsigned int next, uint64_t now_ns)
 {
 	const struct gpu_offload_stage_config *config = &stage->config;
-	struct base_packet *const *packets = &burst->packets[first];
-	struct gpu_offload_flow *flow = flow_of(stage, packets[0]->conn);
+	struct gpu_offload_flow *flow = flow_of(stage, burst->packets[first]->conn);
 	if (flow->phase == PHASE_TAKING) {
+		const struct base_packet *packet = burst->packets[first];
+		uint32_t missing = config->depth - flow->packets;
 		stage->stats.flows += flow->packets == 0;
-		if (gpu_offload_flow_take(
-			    config->features, flow, packets, next - first, config->depth))
-			ask(stage, flow, packets[0], now_ns);
-		return;
+		if (!gpu_offload_flow_take(config->features, flow, &burst->packets[first],
+			    next - first, config->depth))
+			return;
+		flow->phase = PHASE_WAITING;
+		stage->asking[stage->asking_count++] = packet;
+		first = behind_depth(burst, first, next, missing);
 	}
-	if (flow->phase == PHASE_WAITING)
+	if (flow->phase == PHASE_WAITING && config->hold_ns > 0)
+		hold(stage, flow, burst, first, next, now_ns);
+	else if (flow->phase == PHASE_WAITING)
 		stage->stats.waiting_packets += next - first;
 	else if (BASE_UNLIKELY(flow->action == GPU_OFFLOAD_ACT_DROP ||
 			       flow->action == GPU_OFFLOAD_ACT_MARK))
@@ -217,10 +251,67 @@ static inline void prefetch(
 		BASE_PREFETCH_W(flow_of(stage, conn));
 }
 
+/* Close the gaps that held packets have left. */
+static void close_gaps(struct gpu_offload_stage *stage, struct base_burst *burst)
+{
+	unsigned int kept = 0;
+	for (unsigned int i = 0; i < burst->count; i++) {
+		if (burst->packets[i] != NULL)
+			burst->packets[kept++] = burst->packets[i];
+	}
+	burst->count = (uint16_t)kept;
+	base_burst_mark_runs(burst, stage->config.no_runs);
+}
+
+void gpu_offload_stage_advance(struct gpu_offload_stage *stage, uint64_t now_ns)
+{
+	gpu_offload_batcher_advance(stage->batcher, now_ns);
+	if (stage->hold.held > 0)
+		stage->stats.held_bound += gpu_offload_hold_expire(&stage->hold, now_ns);
+}
+
+uint64_t gpu_offload_stage_horizon_ns(const struct gpu_offload_stage *stage, uint64_t now_ns)
+{
+	uint32_t oldest = stage->hold.oldest;
+	if (oldest == 0)
+		return now_ns;
+	uint64_t time_ns = stage->hold.slots[oldest - 1].packet->time_ns;
+	return time_ns < now_ns ? time_ns : now_ns;
+}
+
+/* A packet goes on: what its flow's answer says happens to it now. */
+static void act_on_popped(
+	struct gpu_offload_stage *stage, struct base_burst *burst, unsigned int index)
+{
+	uint32_t conn = burst->packets[index]->conn;
+	if (conn == BASE_CONN_NONE)
+		return;
+	const struct gpu_offload_flow *flow = flow_of(stage, conn);
+	if (flow->phase == PHASE_LABELLED &&
+		(flow->action == GPU_OFFLOAD_ACT_DROP || flow->action == GPU_OFFLOAD_ACT_MARK))
+		act(stage, flow, burst, index, index + 1);
+}
+
+unsigned int gpu_offload_stage_pop(struct gpu_offload_stage *stage, struct base_burst *burst)
+{
+	struct base_packet *packet;
+	burst->count = burst->run_count = burst->drop_count = 0;
+	if (stage->hold.let_go == 0)
+		return 0;
+	while (burst->count < BASE_BURST_MAX &&
+		(packet = gpu_offload_hold_pop(&stage->hold)) != NULL) {
+		burst->packets[burst->count++] = packet;
+		act_on_popped(stage, burst, burst->count - 1u);
+	}
+	base_burst_mark_runs(burst, stage->config.no_runs);
+	return burst->count;
+}
+
 void gpu_offload_stage_process(
 	struct gpu_offload_stage *stage, struct base_burst *burst, uint64_t now_ns)
 {
-	gpu_offload_batcher_advance(stage->batcher, now_ns);
+	uint64_t held = stage->stats.held_packets;
+	stage->asking_count = 0;
 	stage->stats.packets += burst->count;
 	for (unsigned int r = 0; r < burst->run_count; r++) {
 		unsigned int first = burst->runs[r].first, end = first + burst->runs[r].count;
@@ -237,11 +328,16 @@ void gpu_offload_stage_process(
 			first = next;
 		}
 	}
+	if (stage->stats.held_packets != held)
+		close_gaps(stage, burst);
+	for (unsigned int i = 0; i < stage->asking_count; i++)
+		ask(stage, stage->asking[i], now_ns);
 }
 
 void gpu_offload_stage_finish(struct gpu_offload_stage *stage, uint64_t now_ns)
 {
 	gpu_offload_batcher_finish(stage->batcher, now_ns);
+	stage->stats.held_bound += gpu_offload_hold_expire(&stage->hold, UINT64_MAX);
 }
 
 void gpu_offload_stage_on_remove(struct gpu_offload_stage *stage, uint32_t conn, void *user)
@@ -249,6 +345,8 @@ void gpu_offload_stage_on_remove(struct gpu_offload_stage *stage, uint32_t conn,
 	struct gpu_offload_flow *flow =
 		(struct gpu_offload_flow *)((uint8_t *)user + stage->user_offset);
 	(void)conn;
+	if (flow->held_first != 0)
+		stage->stats.held_orphaned += gpu_offload_hold_let_go(&stage->hold, flow, true);
 	if (flow->phase == PHASE_TAKING && flow->packets > 0)
 		stage->stats.short_flows++;
 	flow->phase = PHASE_GIVEN_UP; /* an answer still to come finds nobody */
@@ -363,6 +461,9 @@ static int allocate(struct gpu_offload_stage *stage)
 	if (config->verdicts_max > 0)
 		stage->verdicts = base_arena_map(
 			config->arena, config->verdicts_max * sizeof(*stage->verdicts));
+	if (config->hold_ns > 0 &&
+		gpu_offload_hold_create(&stage->hold, config->hold_packets, config->arena) != 0)
+		return -ENOMEM;
 	if (stage->actions == NULL || stage->row == NULL ||
 		(config->verdicts_max > 0 && stage->verdicts == NULL))
 		return -ENOMEM;
@@ -444,6 +545,8 @@ void gpu_offload_stage_destroy(struct gpu_offload_stage *stage)
 	if (stage->verdicts != NULL)
 		base_arena_unmap(config.arena, stage->verdicts,
 			config.verdicts_max * sizeof(*stage->verdicts));
+	if (config.hold_ns > 0)
+		gpu_offload_hold_destroy(&stage->hold, config.arena);
 	base_arena_free(config.arena, stage->actions, stage->classes * sizeof(*stage->actions));
 	base_arena_free(config.arena, stage->row,
 		gpu_offload_features_inputs(config.features) * sizeof(float));

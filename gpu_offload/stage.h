@@ -9,7 +9,10 @@
  * for a connection which has ended, or whose index has another user by then, is counted as stale
  * and never applied.
  *
- * Packets of a flow without an answer pass.
+ * Packets of a flow whose answer is awaited pass, or are held: each up to hold_ns, at most
+ * hold_packets of them (the one that has waited longest goes for another). An answer lets them go,
+ * in order and before later ones, and acts on them. Those of a connection that ends meanwhile go on
+ * as packets without one.
  *
  * What each label does is set by the configuration; a label without an action is counted only:
  *
@@ -31,8 +34,12 @@
  *	tracker_config.user_bytes = ... + gpu_offload_stage_user_bytes(stage);
  *	gpu_offload_stage_attach(stage, tracker, user_offset);
  *	...
- *	gpu_offload_stage_process(stage, &burst, now_ns);   // then compact the burst
- *	...
+ *	gpu_offload_stage_advance(stage, now_ns);
+ *	while (gpu_offload_stage_pop(stage, &let_go) > 0)   // before the burst
+ *		...
+ *	gpu_offload_stage_process(stage, &burst, now_ns);   // then compact the burst and use it
+ *	while (gpu_offload_stage_pop(stage, &let_go) > 0)   // behind the burst
+ *		...
  *	gpu_offload_stage_finish(stage, now_ns);            // before the tracker ends
  *	on_remove -> gpu_offload_stage_on_remove(stage, conn, user)
  */
@@ -96,6 +103,9 @@ struct gpu_offload_stage_config {
 	uint64_t deadline_ns; /* of a row, from when it is asked; 0: none */
 	struct gpu_offload_action actions[GPU_OFFLOAD_ACTIONS_MAX];
 	uint32_t actions_count;
+	uint64_t hold_ns;      /* 0: packets pass while an answer is awaited */
+	uint32_t hold_packets; /* at a time, 1 .. 2^20 */
+	bool no_runs;          /* ablation: as base_burst_mark_runs */
 	uint64_t verdicts_max; /* kept for a file; 0: none */
 	uint32_t worker;       /* for verdicts */
 	struct base_arena *arena;
@@ -113,6 +123,9 @@ struct gpu_offload_stage_stats {
 	uint64_t stale;       /* answers that came too late to apply */
 	uint64_t applied, given_up;
 	uint64_t waiting_packets; /* passed while their flow's answer was awaited */
+	uint64_t
+		held_packets; /* = let go by an answer, the bound, for others, without connection */
+	uint64_t held_answered, held_bound, held_pressed, held_orphaned;
 	uint64_t marked_packets, unmarkable_packets, dropped_packets;
 	uint64_t steered_flows, unsteerable_flows;
 	uint64_t verdicts, verdicts_lost; /* kept for the file; no room */
@@ -135,9 +148,18 @@ uint32_t gpu_offload_stage_user_bytes(const struct gpu_offload_stage *stage);
 void gpu_offload_stage_attach(
 	struct gpu_offload_stage *stage, const struct conntrack *tracker, uint32_t user_offset);
 
+/* Answers and bounds that are due. */
+void gpu_offload_stage_advance(struct gpu_offload_stage *stage, uint64_t now_ns);
+/* Take packets, act on them, hold them: what is left in the burst goes on. Nothing waits to be
+ * popped when this is called. */
 void gpu_offload_stage_process(
 	struct gpu_offload_stage *stage, struct base_burst *burst, uint64_t now_ns);
-/* All answers are in afterwards. */
+/* A burst of packets that were held and may go, with the actions on them done: compact it. Returns
+ * their number; none are left when it is 0. */
+unsigned int gpu_offload_stage_pop(struct gpu_offload_stage *stage, struct base_burst *burst);
+/* No held packet is earlier; now_ns when none is held. */
+uint64_t gpu_offload_stage_horizon_ns(const struct gpu_offload_stage *stage, uint64_t now_ns);
+/* All answers are in afterwards, and nothing is held. */
 void gpu_offload_stage_finish(struct gpu_offload_stage *stage, uint64_t now_ns);
 /* user: the tracker's whole block. */
 void gpu_offload_stage_on_remove(struct gpu_offload_stage *stage, uint32_t conn, void *user);

@@ -11,6 +11,7 @@ void infer_defaults(struct pipeline_infer *infer)
 {
 	infer->stage.features = GPU_OFFLOAD_SPI30;
 	infer->stage.backend = "auto";
+	infer->stage.hold_packets = 4096;
 	infer->stage.batcher.batch_max = 256;
 	infer->stage.batcher.batches_max = 4;
 	infer->stage.batcher.queue_max = 4096;
@@ -45,6 +46,7 @@ int infer_check(const struct pipeline_config *config, char *message)
 	most_ns = (double)batcher->objective_ns > most_ns ? (double)batcher->objective_ns : most_ns;
 	most_ns = (double)infer->stage.deadline_ns > most_ns ? (double)infer->stage.deadline_ns
 							     : most_ns;
+	most_ns = (double)infer->stage.hold_ns > most_ns ? (double)infer->stage.hold_ns : most_ns;
 	if (most_ns * config->speed > 1e18)
 		return refuse(message, "a time * speed is more than 30 years");
 	return 0;
@@ -106,6 +108,8 @@ int infer_setup(struct worker *worker)
 		stage.steer = steer;
 		stage.steer_context = worker;
 		stage.verdicts_max = config->infer.verdicts != NULL ? VERDICTS_MAX : 0;
+		stage.no_runs = config->ablations & PIPELINE_ABLATE_RUNS;
+		stage.hold_ns = times(stage.hold_ns, config->speed);
 		stage.deadline_ns = times(stage.deadline_ns, config->speed);
 		stage.batcher.delay_ns = times(stage.batcher.delay_ns, config->speed);
 		stage.batcher.objective_ns = times(stage.batcher.objective_ns, config->speed);
@@ -132,7 +136,9 @@ bool infer_settle(struct worker *worker)
 	uint64_t ended = batcher->answered + batcher->rejected + batcher->expired + batcher->failed;
 	return batcher->waiting == 0 && batcher->in == ended && stats->asked == batcher->in &&
 	       stats->flows == stats->asked + stats->short_flows &&
-	       ended == stats->applied + stats->given_up + stats->stale;
+	       ended == stats->applied + stats->given_up + stats->stale &&
+	       stats->held_packets == stats->held_answered + stats->held_bound +
+					      stats->held_pressed + stats->held_orphaned;
 }
 
 /* 0 or -errno. */

@@ -46,6 +46,8 @@ json_t *results_infer_options(struct results_builder *builder)
 	results_put_flag(builder, object, "idle", batcher->idle_flush);
 	results_put_count(builder, object, "delay_ns", batcher->delay_ns);
 	results_put_count(builder, object, "objective_ns", batcher->objective_ns);
+	results_put_count(builder, object, "hold_ns", infer->stage.hold_ns);
+	results_put_count(builder, object, "held", infer->stage.hold_packets);
 	results_put_count(builder, object, "deadline_ns", infer->stage.deadline_ns);
 	if (builder->config->clock == PIPELINE_CLOCK_VIRTUAL)
 		results_put_count(builder, object, "service_ns", batcher->service_ns);
@@ -85,6 +87,11 @@ static json_t *packets(struct results_builder *builder)
 	results_put_count(builder, object, "in", stats->packets);
 	results_put_count(builder, object, "untracked", stats->untracked_packets);
 	results_put_count(builder, object, "before_answer", stats->waiting_packets);
+	results_put_count(builder, object, "held", stats->held_packets);
+	results_put_count(builder, object, "held_answered", stats->held_answered);
+	results_put_count(builder, object, "held_bound", stats->held_bound);
+	results_put_count(builder, object, "held_pressed", stats->held_pressed);
+	results_put_count(builder, object, "held_orphaned", stats->held_orphaned);
 	results_put_count(builder, object, "marked", stats->marked_packets);
 	results_put_count(builder, object, "unmarkable", stats->unmarkable_packets);
 	results_put_count(builder, object, "dropped", stats->dropped_packets);

@@ -48,6 +48,8 @@ static size_t eal_bytes(
 	buffers += 2048;
 	if (config->reframer_enabled)
 		buffers += config->reframer.held_packets_max;
+	if (config->infer.enabled && config->infer.stage.hold_ns > 0)
+		buffers += config->infer.stage.hold_packets;
 	if (config->sink == PIPELINE_SINK_PORT)
 		buffers += 8192;
 	size_t room = input_frame_max(&run->input, config);

@@ -124,6 +124,32 @@ static void forward(struct worker *worker, struct base_burst *burst)
 		worker->source, burst->packets, refused != 0 || kept != 0 ? left : burst->count);
 }
 
+/* chain -> sink. since: when this began. */
+static void process_chain(
+	struct worker *worker, struct base_burst *burst, uint64_t now_ns, uint64_t since)
+{
+	struct worker_cycles *cycles = &worker->cycles;
+	for (uint32_t i = 0; i < worker->chain_count; i++) {
+		chain_function_process(worker->chain, i, burst, now_ns);
+		remove_dropped(worker, burst);
+		since = lap(&cycles->chain[i], since);
+	}
+	forward(worker, burst);
+	lap(&cycles->sink, since);
+}
+
+/* Packets that waited for their flow's answer and wait no more. */
+static unsigned int let_go(struct worker *worker, uint64_t now_ns)
+{
+	unsigned int packets = 0, count;
+	while ((count = gpu_offload_stage_pop(worker->infer, &worker->let_go)) > 0) {
+		remove_dropped(worker, &worker->let_go);
+		process_chain(worker, &worker->let_go, now_ns, base_cycles());
+		packets += count;
+	}
+	return packets;
+}
+
 /* conntrack -> infer -> chain -> sink, for packets in their final order. */
 static void process(struct worker *worker, struct base_burst *burst, uint64_t now_ns)
 {
@@ -133,17 +159,17 @@ static void process(struct worker *worker, struct base_burst *burst, uint64_t no
 	remove_dropped(worker, burst);
 	since = lap(&cycles->conntrack, since);
 	if (worker->infer != NULL) {
+		gpu_offload_stage_advance(worker->infer, now_ns);
+		since = lap(&cycles->infer, since);
+		if (BASE_UNLIKELY(let_go(worker, now_ns) > 0))
+			since = base_cycles();
 		gpu_offload_stage_process(worker->infer, burst, now_ns);
 		remove_dropped(worker, burst);
 		since = lap(&cycles->infer, since);
 	}
-	for (uint32_t i = 0; i < worker->chain_count; i++) {
-		chain_function_process(worker->chain, i, burst, now_ns);
-		remove_dropped(worker, burst);
-		since = lap(&cycles->chain[i], since);
-	}
-	forward(worker, burst);
-	lap(&cycles->sink, since);
+	process_chain(worker, burst, now_ns, since);
+	if (worker->infer != NULL)
+		let_go(worker, now_ns);
 }
 
 /* Everything the reframer has released. Returns the number of packets. */
@@ -233,6 +259,17 @@ static void sit_out(struct worker *worker, uint64_t since)
 	}
 }
 
+/* Answers and bounds that fall due without packets. Timers wait for what is held. */
+static unsigned int tick_infer(struct worker *worker, uint64_t *horizon_ns)
+{
+	uint64_t since = base_cycles();
+	gpu_offload_stage_advance(worker->infer, worker->now_ns);
+	lap(&worker->cycles.infer, since);
+	unsigned int packets = let_go(worker, worker->now_ns);
+	*horizon_ns = gpu_offload_stage_horizon_ns(worker->infer, *horizon_ns);
+	return packets;
+}
+
 /* One iteration. limit_ns: no packet later than this may be taken yet. Returns packets touched. */
 static unsigned int step(struct worker *worker, uint64_t limit_ns)
 {
@@ -261,6 +298,8 @@ static unsigned int step(struct worker *worker, uint64_t limit_ns)
 	} else if (burst->count != 0) {
 		process(worker, burst, worker->now_ns);
 	}
+	if (worker->infer != NULL)
+		touched += tick_infer(worker, &horizon_ns);
 	since = base_cycles();
 	unsigned int looks = (touched + 1) * EXPIRY_LOOKS_PER_PACKET;
 	touched += conntrack_advance(
@@ -327,6 +366,12 @@ void worker_loop(struct worker *worker)
 		uint64_t since = base_cycles();
 		drain(worker, worker->now_ns);
 		worker->cycles.total += base_cycles() - since;
+	}
+	if (worker->infer != NULL) {
+		uint64_t since = base_cycles();
+		gpu_offload_stage_finish(worker->infer, worker->now_ns);
+		let_go(worker, worker->now_ns);
+		worker->cycles.total += lap(&worker->cycles.infer, since) - since;
 	}
 	worker->elapsed_cycles = base_cycles() - start;
 }

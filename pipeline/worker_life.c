@@ -25,6 +25,8 @@ static uint32_t reserve_buffers(const struct worker *worker)
 	uint32_t buffers = 4 * BASE_BURST_MAX;
 	if (config->reframer_enabled)
 		buffers += config->reframer.held_packets_max + BASE_BURST_MAX;
+	if (config->infer.enabled && config->infer.stage.hold_ns > 0)
+		buffers += config->infer.stage.hold_packets + BASE_BURST_MAX;
 	if (config->sink == PIPELINE_SINK_PORT)
 		buffers += 8192; /* transmit descriptors and the driver's caches */
 	return buffers;
@@ -218,8 +220,6 @@ void worker_finish(struct worker *worker)
 		reframer_stats(worker->reframer, &worker->reframer_stats);
 	/* not done: interrupted, or a port */
 	uint64_t end_ns = worker->source->done ? worker->source->end_ns : worker->now_ns;
-	if (worker->infer != NULL)
-		gpu_offload_stage_finish(worker->infer, worker->now_ns);
 	conntrack_finish(worker->tracker, end_ns);
 	conntrack_stats(worker->tracker, &worker->conntrack_stats);
 	if (conntrack_check(worker->tracker, message, sizeof(message)) != 0) {

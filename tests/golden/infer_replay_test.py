@@ -225,8 +225,31 @@ class Replay(unittest.TestCase):
                               "objective=100us")["gpu_offload"]
         self.assertLess(adapted["batches"]["limit"], 64)
 
+    def test_hold(self):
+        infer = f"model={TREE},depth=6,drop=9,delay=300us"
+        passing = self.replay(SAMPLE, infer)["gpu_offload"]
+        waiting = passing["packets"]["before_answer"]
+        self.assertGreater(waiting, 500)
+        for more in ((), ("--workers", 2), ("--reframer", "delay=64us"), ("--burst", 1), ("--burst", 256),
+                     ("--ablate", "runs"), ("--stream", "on"), ("--chain", "stats,nat,lb")):
+            for hold in ("hold=50ms", "hold=100us", "hold=5ms,held=8", "hold=1s,held=1"):
+                with self.subTest(more=more, hold=hold):
+                    document = self.replay(SAMPLE, f"{infer},{hold}", *more)
+                    section, packets = document["gpu_offload"], document["gpu_offload"]["packets"]
+                    self.assertEqual(document["books"]["reorder_violations"], 0)
+                    self.assertEqual(packets["before_answer"], 0)
+                    self.assertEqual(packets["held"], sum(packets[f"held_{why}"] for why in (
+                        "answered", "bound", "pressed", "orphaned")))
+                    self.assertEqual(section["labels_digest"], passing["labels_digest"])
+                    if hold == "hold=50ms":  # every packet behind the depth is acted on
+                        self.assertEqual(packets["held"], packets["held_answered"])
+                        self.assertGreater(packets["dropped"], passing["packets"]["dropped"])
+        first, again = (self.replay(SAMPLE, f"{infer},hold=200us,held=50") for _ in range(2))
+        self.assertEqual(first["gpu_offload"], again["gpu_offload"])
+        self.assertEqual(first["books"], again["books"])
+
     def test_wall_clock(self):
-        document = self.replay(SAMPLE, f"model={TREE},depth=10,drop=9", "--clock", "wall", "--speed", 5)
+        document = self.replay(SAMPLE, f"model={TREE},depth=10,drop=9,hold=200us", "--clock", "wall", "--speed", 5)
         self.assertIsNone(document["run"]["infer"]["service_ns"])
         expected, _ = self.labels(SAMPLE, TREE, 10)
         self.assertEqual(document["gpu_offload"]["flows"]["answered"], len(expected))

@@ -24,6 +24,7 @@ struct world {
 	uint64_t now_ns;
 	uint32_t steered, steered_value;
 	uint32_t port;
+	unsigned int left; /* of the latest burst */
 };
 
 static bool steer(void *context, uint32_t conn, uint32_t value)
@@ -112,7 +113,9 @@ static unsigned int send(struct world *world, uint32_t port, unsigned int count)
 	base_parse_burst(world->parser, &burst, false);
 	assert_int_equal(burst.drop_count, 0);
 	conntrack_process_burst(world->tracker, &burst);
+	gpu_offload_stage_advance(world->stage, world->now_ns);
 	gpu_offload_stage_process(world->stage, &burst, world->now_ns);
+	world->left = burst.count;
 	return burst.drop_count;
 }
 
@@ -229,6 +232,95 @@ static void test_short_flows(void **state)
 	assert_int_equal(stats.asked, 1);
 }
 
+/* Pop what was let go; ports of the packets in order, and how many are marked to be dropped. */
+static unsigned int pop(struct world *world, uint64_t *times, unsigned int *dropped)
+{
+	struct base_burst burst;
+	unsigned int count = gpu_offload_stage_pop(world->stage, &burst);
+	*dropped = count > 0 ? burst.drop_count : 0;
+	for (unsigned int i = 0; i < count; i++)
+		times[i] = burst.packets[i]->seq;
+	return count;
+}
+
+static void test_hold_until_answer(void **state)
+{
+	struct world *world = *state;
+	uint64_t seqs[BASE_BURST_MAX];
+	unsigned int dropped;
+	world->config.hold_ns = 10 * SERVICE_NS;
+	world->config.hold_packets = 8;
+	begin(world, GPU_OFFLOAD_ACT_DROP, 0);
+	send(world, 1, DEPTH + 2);
+	assert_int_equal(world->left, DEPTH);
+	assert_int_equal(pop(world, seqs, &dropped), 0);
+	assert_true(gpu_offload_stage_horizon_ns(world->stage, 100) == 0);
+	world->now_ns += SERVICE_NS;
+	gpu_offload_stage_advance(world->stage, world->now_ns);
+	assert_int_equal(pop(world, seqs, &dropped), 2);
+	assert_int_equal(dropped, 2);
+	assert_true(seqs[0] + 1 == seqs[1]);
+	assert_int_equal(stats_of(world).held_answered, 2);
+	assert_true(gpu_offload_stage_horizon_ns(world->stage, 100) == 100);
+}
+
+static void test_hold_until_bound(void **state)
+{
+	struct world *world = *state;
+	uint64_t seqs[BASE_BURST_MAX];
+	unsigned int dropped;
+	world->config.hold_ns = SERVICE_NS / 2;
+	world->config.hold_packets = 8;
+	begin(world, GPU_OFFLOAD_ACT_DROP, 0);
+	send(world, 1, DEPTH + 2);
+	world->now_ns += SERVICE_NS / 2 - 1;
+	gpu_offload_stage_advance(world->stage, world->now_ns);
+	assert_int_equal(pop(world, seqs, &dropped), 0);
+	world->now_ns += 1;
+	gpu_offload_stage_advance(world->stage, world->now_ns);
+	assert_int_equal(pop(world, seqs, &dropped), 2);
+	assert_int_equal(dropped, 0); /* no answer yet */
+	assert_int_equal(stats_of(world).held_bound, 2);
+}
+
+static void test_hold_under_pressure(void **state)
+{
+	struct world *world = *state;
+	uint64_t seqs[BASE_BURST_MAX];
+	unsigned int dropped;
+	world->config.hold_ns = 10 * SERVICE_NS;
+	world->config.hold_packets = 2;
+	begin(world, GPU_OFFLOAD_ACT_NONE, 0);
+	send(world, 1, DEPTH + 5);
+	assert_int_equal(pop(world, seqs, &dropped), 3); /* the first three of five */
+	for (unsigned int i = 1; i < 3; i++)
+		assert_true(seqs[i - 1] + 1 == seqs[i]);
+	assert_int_equal(stats_of(world).held_pressed, 3);
+	gpu_offload_stage_finish(world->stage, world->now_ns);
+	assert_int_equal(pop(world, seqs, &dropped), 2);
+	assert_int_equal(stats_of(world).held_packets, 5);
+	assert_int_equal(stats_of(world).held_answered, 2);
+}
+
+/* The connection goes: its packets go on without one. */
+static void test_hold_orphans(void **state)
+{
+	struct world *world = *state;
+	uint64_t seqs[BASE_BURST_MAX];
+	unsigned int dropped;
+	world->config.hold_ns = UINT64_C(1) << 40;
+	world->config.hold_packets = 8;
+	world->config.batcher.service_ns = 10 * TIMEOUT_NS;
+	begin(world, GPU_OFFLOAD_ACT_DROP, 0);
+	send(world, 1, DEPTH + 2);
+	conntrack_purge(world->tracker, NULL, NULL);
+	assert_int_equal(pop(world, seqs, &dropped), 2);
+	assert_int_equal(world->pool.packets[DEPTH].conn, BASE_CONN_NONE);
+	assert_int_equal(stats_of(world).held_orphaned, 2);
+	gpu_offload_stage_finish(world->stage, world->now_ns);
+	assert_int_equal(stats_of(world).stale, 1);
+}
+
 static void test_refused(void **state)
 {
 	struct world *world = *state;
@@ -261,6 +353,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_steer_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mark, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_short_flows, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hold_until_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hold_until_bound, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hold_under_pressure, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hold_orphans, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
