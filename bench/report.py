@@ -22,6 +22,7 @@ import report_lb
 import report_tables
 
 FILE_BYTES_MAX = 64 << 20
+EXIT_INPUT, EXIT_RUN = 2, 3  # as sheaf's own
 RESULTS_MAX = 64
 TEXT_MAX = 300
 CDF_POINTS_MAX = 4096
@@ -396,22 +397,22 @@ def main():
         page, drawing = PAGES.get(nodes[0][1].text("schema"), (None, None))
         results = read_pages(nodes, page) if page else read_results(nodes)
     except Refused as error:
-        print(f"report: {error}", file=sys.stderr)
-        return 1
+        print(f"sheaf: report: {error}", file=sys.stderr)
+        return EXIT_INPUT
     # Matplotlib keeps a font list in the home directory; leave that alone.
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["MPLCONFIGDIR"] = scratch
         try:
             text = render_page(results, page, drawing) if page else render(results)
         except ImportError as error:
-            print(f"report: {error.name} is missing: install python3-matplotlib and "
+            print(f"sheaf: report: {error.name} is missing: install python3-matplotlib and "
                   "python3-jinja2", file=sys.stderr)
-            return 1
+            return EXIT_RUN
     try:
         arguments.output.write_text(text, encoding="utf-8")
     except OSError as error:
-        print(f"report: {arguments.output}: {error.strerror}", file=sys.stderr)
-        return 1
+        print(f"sheaf: report: {arguments.output}: {error.strerror}", file=sys.stderr)
+        return EXIT_RUN
     return 0
 
 

@@ -187,7 +187,7 @@ int worker_setup(struct worker *worker)
 		error = setup_tracker(worker);
 	if (error == 0)
 		error = setup_sink(worker);
-	/* Whoever did not say what failed: without a mark a worker would end as if all were well. */
+	/* Whoever did not say what failed: without a mark a worker would end as if well. */
 	return error == 0 || worker->error != 0 ? error : failed(worker, "set-up", error);
 }
 

@@ -124,7 +124,7 @@ class ReportTest(unittest.TestCase):
 
     def refused(self, value, expected):
         done = self.report(value)
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertIn("result0.json", done.stderr)
         self.assertIn(expected, done.stderr)
@@ -243,7 +243,7 @@ class ReportTest(unittest.TestCase):
     def test_documents_of_two_kinds_do_not_share_a_page(self):
         for pair in ((tables_document(), document()), (document(), tables_document())):
             done = self.report(*pair)
-            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.returncode, 2)
             self.assertIn("result1.json", done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1)
 
@@ -262,13 +262,13 @@ class ReportTest(unittest.TestCase):
         done = subprocess.run(
             [sys.executable, REPORT, "-o", self.out, self.folder / "absent.json"],
             capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("absent.json", done.stderr)
 
     def test_output_that_cannot_be_written_is_refused_by_name(self):
         self.out = self.folder / "no" / "such" / "out.html"
         done = self.report(document())
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 3)
         self.assertIn("out.html", done.stderr)
 
 
