@@ -125,6 +125,24 @@ static void packets_spread_over_workers_are_counted_once(void **)
 	judge_all(3, true, short_ns, seed + 2);
 }
 
+/* Bursts so small, and flows so short, that workers race for most connections. */
+static void workers_race_to_insert(void **)
+{
+	uint64_t seed = seed_now();
+	for (unsigned int turn = 0; turn < 10; turn++) {
+		const struct shared_world_options options = { .workers = 2 + turn % 2,
+			.flows = 20000,
+			.packets_per_flow = 2,
+			.step_ns = STEP_NS,
+			.spread = true,
+			.seed = seed + turn };
+		struct setting setting;
+		set_up(&setting, &options, long_ns);
+		run_and_judge(&setting, conntrack_sharing_by_name("lockfree"), true, 2 + turn);
+		tear_down(&setting);
+	}
+}
+
 /* Thousands of hand-overs while packets run: nothing lost, nothing reordered. */
 static void buckets_move_between_workers(void **)
 {
@@ -263,6 +281,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(packets_by_hash_give_what_one_thread_gives),
 		cmocka_unit_test(packets_spread_over_workers_are_counted_once),
+		cmocka_unit_test(workers_race_to_insert),
 		cmocka_unit_test(buckets_move_between_workers),
 		cmocka_unit_test(views_are_whole_while_workers_write),
 	};
