@@ -13,6 +13,29 @@ static bool writes_stdout(const char *path)
 	return strcmp(path, "-") == 0;
 }
 
+/* The file of verdicts is none that is read or written otherwise. */
+static enum pipeline_exit check_verdicts(struct command *command, const struct options *options)
+{
+	const struct pipeline_config *config = &options->config;
+	const char *path = config->infer.enabled ? config->infer.verdicts : NULL;
+	const char *model = config->infer.model;
+	bool file = config->sink == PIPELINE_SINK_FILE;
+	if (path == NULL)
+		return PIPELINE_EXIT_OK;
+	enum pipeline_exit code = command_check_output(
+		command, options->files, options->files_count, "--infer: verdicts", path);
+	if (code == PIPELINE_EXIT_OK)
+		code = command_check_output(command, &model, 1, "--infer: verdicts", path);
+	if (code == PIPELINE_EXIT_OK &&
+		((file && command_same_file(path, config->sink_path)) ||
+			(options->json != NULL && command_same_file(path, options->json))))
+		code = command_error(command, PIPELINE_EXIT_USAGE,
+			"--infer: verdicts: got %s, where --sink or --json writes, expected "
+			"another file",
+			path);
+	return code;
+}
+
 static enum pipeline_exit check(struct command *command, const struct options *options)
 {
 	char message[PIPELINE_MESSAGE_SIZE];
@@ -33,7 +56,7 @@ static enum pipeline_exit check(struct command *command, const struct options *o
 		options->json != NULL && writes_stdout(options->json))
 		code = command_error(command, PIPELINE_EXIT_USAGE,
 			"--json: got -, where --sink writes, expected a file");
-	return code;
+	return code == PIPELINE_EXIT_OK ? check_verdicts(command, options) : code;
 }
 
 /* Whether a run that ended so has results. */

@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <stdlib.h>
 
-enum { PATH_SIZE = 4096, VERDICTS_MAX = 1 << 22 };
+enum { VERDICTS_MAX = 1 << 22 };
 
 void infer_defaults(struct pipeline_infer *infer)
 {
@@ -141,41 +141,36 @@ bool infer_settle(struct worker *worker)
 					      stats->held_pressed + stats->held_orphaned;
 }
 
-/* 0 or -errno. */
-static int write_all(FILE *file, const struct worker *workers, uint32_t count)
+/* All workers' verdicts, one worker behind the other; NULL when out of memory. */
+static struct gpu_offload_verdict *join(
+	const struct worker *workers, uint32_t workers_count, size_t *size)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		uint64_t verdicts_count;
-		const struct gpu_offload_verdict *verdicts =
-			gpu_offload_stage_verdicts(workers[i].infer, &verdicts_count);
-		errno = EIO;
-		if (verdicts_count > 0 &&
-			fwrite(verdicts, sizeof(*verdicts), verdicts_count, file) != verdicts_count)
-			return -errno;
+	const struct gpu_offload_verdict *part;
+	uint64_t count, sum = 0;
+	for (uint32_t i = 0; i < workers_count; i++) {
+		(void)gpu_offload_stage_verdicts(workers[i].infer, &count);
+		sum += count;
 	}
-	return 0;
+	struct gpu_offload_verdict *all = malloc(sum * sizeof(*all) + 1);
+	uint64_t used = 0;
+	for (uint32_t i = 0; i < workers_count && all != NULL; i++, used += count) {
+		part = gpu_offload_stage_verdicts(workers[i].infer, &count);
+		if (count > 0)
+			memcpy(all + used, part, count * sizeof(*all));
+	}
+	*size = sum * sizeof(*all);
+	return all;
 }
 
 int infer_verdicts_write(
 	const struct worker *workers, const struct pipeline_config *config, char *message)
 {
-	const char *path = config->infer.verdicts;
-	char beside[PATH_SIZE];
-	int length = snprintf(beside, sizeof(beside), "%s.part", path);
-	int error = length < 0 || (size_t)length >= sizeof(beside) ? -ENAMETOOLONG : 0;
-	FILE *file = error == 0 ? fopen(beside, "wb") : NULL;
-	if (error == 0 && file == NULL)
-		error = -errno;
-	if (file != NULL) {
-		error = write_all(file, workers, config->workers);
-		if (fclose(file) != 0 && error == 0)
-			error = -errno;
-		if (error == 0 && rename(beside, path) != 0)
-			error = -errno;
-		if (error != 0)
-			unlink(beside);
-	}
+	size_t size;
+	struct gpu_offload_verdict *all = join(workers, config->workers, &size);
+	int error = all == NULL ? -ENOMEM : traces_file_save(config->infer.verdicts, all, size);
+	free(all);
 	if (error != 0)
-		snprintf(message, PIPELINE_MESSAGE_SIZE, "%.900s: %s", path, strerror(-error));
+		snprintf(message, PIPELINE_MESSAGE_SIZE, "%.900s: %s", config->infer.verdicts,
+			strerror(-error));
 	return error;
 }

@@ -4,8 +4,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { NAME_SIZE = 4096, NPY_HEADER_SIZE = 128, EXPIRY_LOOKS = 4 };
@@ -49,15 +51,38 @@ void infer_export_options_defaults(struct infer_export_options *options)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static int open_output(struct output *output, char *message)
+/* A file with a name of its own beside where the name leads. */
+static int open_beside(struct output *output)
 {
-	snprintf(output->beside, sizeof(output->beside), "%s.part", output->name);
-	output->file = fopen(output->beside, "wb");
+	struct stat status;
+	char full[PATH_MAX];
+	if (realpath(output->name, full) != NULL)
+		snprintf(output->name, sizeof(output->name), "%s", full);
+	if (lstat(output->name, &status) == 0 && !S_ISREG(status.st_mode))
+		return -EINVAL; /* its header is written last: a pipe or a device will not do */
+	snprintf(output->beside, sizeof(output->beside), "%s.XXXXXX", output->name);
+	int file = mkstemp(output->beside);
+	if (file < 0)
+		return -errno;
+	mode_t mask = umask(0);
+	(void)umask(mask);
+	(void)fchmod(file, 0666 & ~mask);
+	output->file = fdopen(file, "wb");
 	if (output->file != NULL)
 		return 0;
 	int error = -errno;
-	snprintf(message, PIPELINE_MESSAGE_SIZE, "%.900s: %s", output->name, strerror(-error));
+	close(file);
+	unlink(output->beside);
 	return error;
+}
+
+static int open_output(struct output *output, char *message)
+{
+	int error = open_beside(output);
+	if (error != 0)
+		snprintf(message, PIPELINE_MESSAGE_SIZE, "%.900s: %s", output->name,
+			error == -EINVAL ? "not a regular file" : strerror(-error));
+	return error == -EINVAL ? -EPERM : error;
 }
 
 static int close_output(struct output *output, bool keep)

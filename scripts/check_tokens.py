@@ -31,7 +31,7 @@ FOLDERS = ("base", "traces", "reframer", "conntrack", "chain", "gpu_offload", "p
 # reports, the oracle.
 CONTROL_FILES = re.compile(
     r"pipeline/(options\w*|config\w*|results\w*|main|command\w*|compare\w*|report\w*|eal|run|units|"
-    r"collect|key_set|planner|reader|input|stream_choice|schedule|worker_threads|filter|progress|sheaf|port|synth\w*|trace_\w*|table\w*|bench_\w*|infer_(export|rows|bench)|lb_schedule)\.[ch]$"
+    r"collect|key_set|planner|reader|input|stream_choice|schedule|worker_threads|filter|progress|sheaf|port|synth\w*|trace_\w*|table\w*|bench_\w*|infer|infer_(export|rows|bench)|lb_schedule)\.[ch]$"
     r"|gpu_offload/(onnx\w*|model)\.[ch]$"
     r"|chain/(text|rules\w*|routes\w*)\.[ch]$|base/arena\w*\.[ch]$|conntrack/(oracle|judge|shared_judge)\.[ch]$"
     # The models that share by locks, which exist to be compared with.

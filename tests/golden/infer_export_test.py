@@ -7,6 +7,7 @@ Usage: infer_export_test.py SHEAF SAMPLE.pcap.gz
 """
 
 import math
+import os
 import pathlib
 import statistics
 import struct
@@ -105,7 +106,7 @@ class Export(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         flows, rows = index(path.with_suffix(".csv")), npy(path)
         self.assertEqual(len(rows), len(flows))
-        self.assertEqual(sorted(p.name for p in self.folder.glob("*.part")), [])
+        self.assertEqual([p for p in self.folder.iterdir() if p.suffix not in (".npy", ".csv", ".rec", ".pcap")], [])
         return flows, rows
 
     def check_missing(self, known, tuples):
@@ -179,6 +180,19 @@ class Export(unittest.TestCase):
                     codes = [record[48 + 3 * j:51 + 3 * j] for j in range(67)]
                     values = [struct.unpack("<f", b"\0" + code)[0] for code in codes]
                     self.assertEqual(values, list(row))
+
+    def test_names_lead_where_they_lead(self):
+        target, link, pipe = (self.folder / name for name in ("target.npy", "link.npy", "pipe.npy"))
+        link.symlink_to(target)
+        self.assertEqual(sheaf("infer", "export", SAMPLE, "-o", link, "-q").returncode, 3)  # to nothing
+        target.touch()
+        self.assertEqual(sheaf("infer", "export", SAMPLE, "-o", link, "-q").returncode, 0)
+        self.assertTrue(link.is_symlink())
+        self.assertGreater(target.stat().st_size, 128)
+        os.mkfifo(pipe)
+        done = sheaf("infer", "export", SAMPLE, "-o", pipe, "-q")
+        self.assertEqual((done.returncode, done.stderr), (3, f"sheaf: {pipe}: not a regular file\n"))
+        self.assertTrue(pipe.is_fifo())
 
     def test_same_bytes_twice(self):
         first, second = (self.export(SAMPLE, "stat67") for _ in range(2))
