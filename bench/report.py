@@ -19,6 +19,7 @@ import tempfile
 
 import report_deletion
 import report_lb
+import report_sharing
 import report_tables
 
 FILE_BYTES_MAX = 64 << 20
@@ -30,7 +31,7 @@ RESULT_SCHEMA = "sheaf-result-1"
 COMPARISON_SCHEMA = "sheaf-comparison-1"
 # Benchmarks with a page of their own: a module that reads, and the name of one that draws.
 PAGES = {page.SCHEMA: (page, page.__name__ + "_figures")
-         for page in (report_deletion, report_lb, report_tables)}
+         for page in (report_deletion, report_lb, report_sharing, report_tables)}
 
 
 class Refused(Exception):

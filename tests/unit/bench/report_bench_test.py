@@ -24,6 +24,8 @@ EVIL = "<script>alert(1)</script>\"'--><img src=x onerror=1> $\\frac{1}$ \u202e\
 BENCHES = {
     "deletion": (["--packets", "20k", "--due", "2000", "--repeat", "2", "--sweep"], 6,
                  "How late connections leave"),
+    "sharing": (["--flows", "500", "--packets", "5000", "--rounds", "1", "--workers", "1,2"], 3,
+                "Buckets handed over"),
     "lb": (["--flows", "500", "--packets", "5000", "--flood", "1", "--repeat", "2"], 4,
            "under the flood"),
 }

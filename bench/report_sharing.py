@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Documents of `sheaf bench sharing` (schema sheaf-bench-sharing-1, docs/results.md), for report.py."""
+
+SCHEMA = "sheaf-bench-sharing-1"
+TEMPLATE = "report_sharing.html.j2"
+ROWS_MAX = 1024
+
+COUNTS = ("workers", "packets_per_s", "scaling", "fairness", "cycles_per_packet", "cycles_max",
+          "refused_pool", "refused_bucket", "contended", "retries", "lost_races", "bytes_per_entry")
+DUMPS = ("places", "views", "seconds", "cycles_per_packet", "cycles_without", "cycles_per_place")
+HANDOVERS = ("buckets", "pauses", "pause_mean_ns", "pause_max_ns", "given_mean_ns", "given_max_ns",
+             "kept_packets", "reordered_packets")
+
+
+def numbers(node, names):
+    return {name: node.number(name) for name in names} if node.value else None
+
+
+def judge_of(node):
+    if not node.value:
+        return None
+    return {"failures": node.number("failures"), "refused": node.number("refused"),
+            "first_failure": node.text("first_failure")}
+
+
+def row_of(node):
+    return {"name": node.text("sharing") or "?", "works": node.flag("works"),
+            **{name: node.number(name) for name in COUNTS},
+            "dump": numbers(node.node("dump"), DUMPS),
+            "handover": numbers(node.node("handover"), HANDOVERS),
+            "judge": judge_of(node.node("judge"))}
+
+
+def models_of(nodes):
+    """Name, summary and guarantee of each model, once."""
+    found = {}
+    for node in nodes:
+        found.setdefault(node.text("sharing") or "?", (node.text("summary"), node.text("guarantee")))
+    return [(name, *texts) for name, texts in found.items()]
+
+
+def facts_of(node):
+    facts = [(name, node.text(name)) for name in ("command", "cpu", "trace", "tracked", "date")]
+    facts += [(name, node.number(name)) for name in (
+        "cpus", "packets", "flows", "duration_ns", "timeout_ns", "conns", "moves",
+        "packets_per_burst", "rounds", "seed", "tsc_hz")]
+    return [(label, f"{value:.12g}" if isinstance(value, float) else str(value))
+            for label, value in facts if value not in (None, "")]
+
+
+def read(name, node, refused):
+    """What the page shows of one document. refused: the exception for what cannot be shown."""
+    nodes = node.nodes("models")
+    if not nodes or len(nodes) > ROWS_MAX:
+        raise refused(f"models: expected 1 to {ROWS_MAX}")
+    return {"name": name, "facts": facts_of(node), "cpus": node.number("cpus"),
+            "models": models_of(nodes), "rows": [row_of(row) for row in nodes]}
