@@ -59,6 +59,13 @@ class Node:
             raise Refused(f"{self.path}{key}: expected a number that is not negative")
         return value
 
+    def difference(self, key):
+        """A number that may be negative."""
+        value = self._get(key, (int, float), "a number")
+        if value is not None and not -1e300 < value < 1e300:
+            raise Refused(f"{self.path}{key}: expected a number")
+        return value
+
     def text(self, key):
         value = self._get(key, (str,), "text")
         return value if value is None else value[:TEXT_MAX]
