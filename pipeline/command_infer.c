@@ -107,6 +107,16 @@ static json_t *verify_document(const struct command *command, const struct optio
 	return end_document(&builder, object);
 }
 
+/* A check that checked nothing is not passed. */
+static bool any_ran(const struct infer_verify_result *result)
+{
+	for (uint32_t i = 0; i < result->verdicts_count; i++) {
+		if (result->verdicts[i].ran)
+			return true;
+	}
+	return false;
+}
+
 enum pipeline_exit command_infer_verify(struct command *command, struct options *options)
 {
 	struct infer_verify_result result;
@@ -119,6 +129,9 @@ enum pipeline_exit command_infer_verify(struct command *command, struct options 
 		print_verdicts(stream, &result);
 	enum pipeline_exit code = command_json_write(command, options,
 		options->json != NULL ? verify_document(command, options, &result) : NULL);
+	if (code == PIPELINE_EXIT_OK && !any_ran(&result))
+		code = command_error(command, PIPELINE_EXIT_RUN,
+			"infer verify: no back end could be compared with cpu-ref");
 	for (uint32_t i = 0; i < result.verdicts_count && code == PIPELINE_EXIT_OK; i++) {
 		const struct infer_verdict *verdict = &result.verdicts[i];
 		if (verdict->ran && !infer_verdict_agrees(verdict))
