@@ -217,6 +217,12 @@ void *conntrack_user(const struct conntrack *tracker, uint32_t conn);
 
 uint32_t conntrack_generation(const struct conntrack *tracker, uint32_t conn);
 
+/* Connections that ended within the burst that was processed last, as its packets came by: indices
+ * and memory last until the next call that may remove any, and only then on_remove is called. So
+ * whoever holds packets of theirs learns of it in time to let them go ahead of the burst. */
+uint32_t conntrack_ended_count(const struct conntrack *tracker);
+uint32_t conntrack_ended(const struct conntrack *tracker, uint32_t index); /* below the count */
+
 /* Look one up by key. -ENOENT. */
 int conntrack_find(const struct conntrack *tracker, const struct base_flow_key *key, uint32_t hash,
 	uint32_t *conn);

@@ -5,6 +5,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+uint32_t conntrack_ended_count(const struct conntrack *tracker)
+{
+	return tracker->retired_count;
+}
+
+uint32_t conntrack_ended(const struct conntrack *tracker, uint32_t index)
+{
+	BASE_ASSERT(index < tracker->retired_count);
+	return tracker->retired[index].conn;
+}
+
 uint32_t conntrack_generation(const struct conntrack *tracker, uint32_t conn)
 {
 	return tracker->entries[conn].generation;

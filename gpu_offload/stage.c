@@ -98,7 +98,7 @@ static void apply(struct gpu_offload_stage *stage, struct gpu_offload_flow *flow
 	const struct gpu_offload_action *action = &stage->actions[answer->label];
 	flow->phase = PHASE_LABELLED;
 	flow->label = (uint16_t)answer->label;
-	flow->action = action->act;
+	flow->action = (uint16_t)action->act;
 	stage->stats.applied++;
 	if (action->act == GPU_OFFLOAD_ACT_STEER)
 		steer(stage, answer->ticket.conn, action->value);
@@ -132,6 +132,10 @@ static void take_answer(void *context, const struct gpu_offload_answer *given)
 static bool mark(struct base_packet *packet, uint32_t dscp)
 {
 	uint8_t *ip = packet->data + packet->l3_offset;
+	/* The UDP checksum of a tunnel covers an IPv6 header without one of its own. */
+	if ((packet->flags & (BASE_PACKET_IP6 | BASE_PACKET_TUNNEL)) ==
+		(BASE_PACKET_IP6 | BASE_PACKET_TUNNEL))
+		return false;
 	if ((packet->flags & (BASE_PACKET_IP4 | BASE_PACKET_IP6)) == 0 ||
 		packet->l3_offset + 20u > packet->cap_len)
 		return false;
@@ -231,7 +235,7 @@ static void process_segment(struct gpu_offload_stage *stage, struct base_burst *
 		stage->asking[stage->asking_count++] = packet;
 		first = behind_depth(burst, first, next, missing);
 	}
-	if (flow->phase == PHASE_WAITING && config->hold_ns > 0)
+	if (flow->phase == PHASE_WAITING && config->hold_ns > 0 && !flow->ended)
 		hold(stage, flow, burst, first, next, now_ns);
 	else if (flow->phase == PHASE_WAITING)
 		stage->stats.waiting_packets += next - first;
@@ -263,8 +267,23 @@ static void close_gaps(struct gpu_offload_stage *stage, struct base_burst *burst
 	base_burst_mark_runs(burst, stage->config.no_runs);
 }
 
+/* A tuple may begin anew within a burst: what is held of its old connection goes first. */
+static void let_ended_go(struct gpu_offload_stage *stage)
+{
+	uint32_t count = conntrack_ended_count(stage->tracker);
+	for (uint32_t i = 0; i < count; i++) {
+		struct gpu_offload_flow *flow = flow_of(stage, conntrack_ended(stage->tracker, i));
+		flow->ended = true;
+		if (flow->held_first != 0)
+			stage->stats.held_orphaned +=
+				gpu_offload_hold_let_go(&stage->hold, flow, true);
+	}
+}
+
 void gpu_offload_stage_advance(struct gpu_offload_stage *stage, uint64_t now_ns)
 {
+	if (stage->config.hold_ns > 0)
+		let_ended_go(stage);
 	gpu_offload_batcher_advance(stage->batcher, now_ns);
 	if (stage->hold.held > 0)
 		stage->stats.held_bound += gpu_offload_hold_expire(&stage->hold, now_ns);

@@ -57,6 +57,8 @@ enum pipeline_exit command_json_write(
 /* Refuse an output that is one of the inputs: writing would replace it. where: for the message. */
 enum pipeline_exit command_check_output(struct command *command, const char *const *inputs,
 	size_t inputs_count, const char *where, const char *output);
+/* Refuse an output whose folder is not there before a long run. NULL and "-" are fine. */
+enum pipeline_exit command_check_folder(struct command *command, const char *path);
 /* The same of --json and all inputs that any command takes. */
 enum pipeline_exit command_check_json(struct command *command, const struct options *options);
 /* Whether two names are, or would be when they are new, one regular file. */

@@ -60,7 +60,7 @@ enum pipeline_exit command_check_output(struct command *command, const char *con
 }
 
 /* A long run whose document has no place to go to is not begun. */
-static enum pipeline_exit check_folder(struct command *command, const char *path)
+enum pipeline_exit command_check_folder(struct command *command, const char *path)
 {
 	char folder[PATH_MAX];
 	struct stat status;
@@ -76,12 +76,13 @@ static enum pipeline_exit check_folder(struct command *command, const char *path
 
 enum pipeline_exit command_check_json(struct command *command, const struct options *options)
 {
-	const char *const others[] = { options->config_file, options->bench_deletion.trace,
-		options->bench_lb.trace, options->bench_lb.schedule, options->bench_sharing.trace };
+	const char *const others[] = { options->config_file, options->config.infer.model,
+		options->infer.model.file, options->bench_deletion.trace, options->bench_lb.trace,
+		options->bench_lb.schedule, options->bench_sharing.trace };
 	enum pipeline_exit code = command_check_output(
 		command, options->files, options->files_count, "--json", options->json);
 	if (code == PIPELINE_EXIT_OK)
 		code = command_check_output(
 			command, others, BASE_ARRAY_COUNT(others), "--json", options->json);
-	return code == PIPELINE_EXIT_OK ? check_folder(command, options->json) : code;
+	return code == PIPELINE_EXIT_OK ? command_check_folder(command, options->json) : code;
 }

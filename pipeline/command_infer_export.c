@@ -68,6 +68,19 @@ static enum pipeline_exit export_file(struct command *command, const struct opti
 	return PIPELINE_EXIT_OK;
 }
 
+/* FILE.csv beside FILE.npy. */
+static enum pipeline_exit check_side_file(struct command *command, const struct options *options)
+{
+	char name[PIPELINE_MESSAGE_SIZE];
+	const char *dot = strrchr(options->output, '.');
+	int length = dot == NULL ? (int)strlen(options->output) : (int)(dot - options->output);
+	int written = snprintf(name, sizeof(name), "%.*s.csv", length, options->output);
+	if (written < 0 || (size_t)written >= sizeof(name))
+		return PIPELINE_EXIT_OK; /* too long to be opened either */
+	return command_check_output(
+		command, options->files, options->files_count, "-o, beside it", name);
+}
+
 enum pipeline_exit command_infer_export(struct command *command, struct options *options)
 {
 	char message[PIPELINE_MESSAGE_SIZE] = "";
@@ -81,6 +94,8 @@ enum pipeline_exit command_infer_export(struct command *command, struct options 
 			options->files_count, options->output == NULL ? " and no -o" : "");
 	enum pipeline_exit code = command_check_output(
 		command, options->files, options->files_count, "-o", options->output);
+	if (code == PIPELINE_EXIT_OK)
+		code = check_side_file(command, options);
 	if (code == PIPELINE_EXIT_OK)
 		code = command_trace_open_shown(
 			command, options, options->files[0], &progress, &packets, &report);

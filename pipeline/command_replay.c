@@ -33,7 +33,7 @@ static enum pipeline_exit check_verdicts(struct command *command, const struct o
 			"--infer: verdicts: got %s, where --sink or --json writes, expected "
 			"another file",
 			path);
-	return code;
+	return code == PIPELINE_EXIT_OK ? command_check_folder(command, path) : code;
 }
 
 static enum pipeline_exit check(struct command *command, const struct options *options)
@@ -45,8 +45,12 @@ static enum pipeline_exit check(struct command *command, const struct options *o
 	if (pipeline_config_check(&options->config, message) != 0)
 		return command_error(command, PIPELINE_EXIT_USAGE, "%s", message);
 	bool file = options->config.sink == PIPELINE_SINK_FILE;
-	enum pipeline_exit code = command_check_output(command, options->files,
-		options->files_count, "--sink", file ? options->config.sink_path : NULL);
+	const char *sink = file ? options->config.sink_path : NULL;
+	enum pipeline_exit code =
+		command_check_output(command, options->files, options->files_count, "--sink", sink);
+	if (code == PIPELINE_EXIT_OK)
+		code = command_check_output(
+			command, &options->config.infer.model, 1, "--sink", sink);
 	if (code == PIPELINE_EXIT_OK && file && options->json != NULL &&
 		command_same_file(options->json, options->config.sink_path))
 		code = command_error(command, PIPELINE_EXIT_USAGE,

@@ -248,6 +248,54 @@ class Replay(unittest.TestCase):
         self.assertEqual(first["gpu_offload"], again["gpu_offload"])
         self.assertEqual(first["books"], again["books"])
 
+    def test_a_tuple_that_begins_anew_is_not_reordered(self):
+        """Held packets of the old connection go before those of the new one."""
+        def segment(at_us, forth, flags, seq, ack):
+            ends = (b"\x0a\0\0\1", b"\x0a\0\0\2")
+            source, target = ends if forth else ends[::-1]
+            ports = (1000, 80) if forth else (80, 1000)
+            tcp = struct.pack(">HHIIBBHHH", *ports, seq, ack, 0x50, flags, 1000, 0, 0)
+            ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, 6, 0, source, target)
+            ip = ip[:10] + struct.pack(">H", checksum(ip)) + ip[12:]
+            frame = bytes(12) + b"\x08\0" + ip + tcp
+            return struct.pack("<IIII", 1700000000, at_us, len(frame), len(frame)) + frame
+        capture, out = self.folder / "reuse.pcap", self.folder / "reuse-out.pcap"
+        talk = ((True, 2, 100, 0), (False, 18, 500, 101), (True, 16, 101, 501), (True, 17, 101, 501),
+                (False, 17, 501, 102), (True, 16, 102, 502), (True, 2, 90000, 0),
+                (False, 18, 7000, 90001), (True, 16, 90001, 7001))
+        capture.write_bytes(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1) + b"".join(
+            segment(10 * at, *what) for at, what in enumerate(talk)))
+        for burst in (1, 2, 3, 64):
+            for bound in ("1us", "35us", "10ms"):
+                with self.subTest(burst=burst, bound=bound):
+                    self.replay(capture, f"model={TREE},depth=2,hold={bound}", "--burst", burst,
+                                "--sink", f"pcap:{out}")
+                    self.assertEqual([frame for _, frame in frames(out)],
+                                     [frame for _, frame in frames(capture)])
+
+    def test_the_order_holds_when_connections_are_evicted(self):
+        for more in (("--conns", 64, "--full", "evict"),
+                     ("--timeout", "tcp_established=1ms,udp_unreplied=1ms,udp_replied=1ms")):
+            document = self.replay(self.made, f"model={TREE},depth=2,hold=10ms,delay=5ms", *more)
+            self.assertEqual(document["reframer"]["reorder_violations"], 0)
+            self.assertGreater(document["gpu_offload"]["packets"]["held_orphaned"], 0)
+
+    def test_no_output_replaces_the_model(self):
+        model, csv = self.folder / "m.onnx", self.folder / "c.csv"
+        model.write_bytes(TREE.read_bytes())
+        csv.write_bytes(self.made.read_bytes())
+        for arguments in (("replay", self.made, "--infer", f"model={model}", "--json", model),
+                          ("replay", self.made, "--infer", f"model={model}", "--sink",
+                           f"pcap:{model}"),
+                          ("infer", "verify", "--model", model, "--json", model),
+                          ("infer", "bench", "--model", model, "--json", model),
+                          ("infer", "export", csv, "-o", self.folder / "c.npy")):
+            done = run(SHEAF, *arguments)
+            self.assertEqual(done.returncode, 1, arguments)
+            self.assertIn("which is an input", done.stderr)
+        self.assertEqual(model.read_bytes(), TREE.read_bytes())
+        self.assertEqual(csv.read_bytes(), self.made.read_bytes())
+
     def test_wall_clock(self):
         document = self.replay(SAMPLE, f"model={TREE},depth=10,drop=9,hold=200us", "--clock", "wall", "--speed", 5)
         self.assertIsNone(document["run"]["infer"]["service_ns"])
