@@ -169,10 +169,13 @@ static void check_evictions(struct conntrack_judge *judge, uint64_t evicted_befo
 
 /* ---- answers ---- */
 
-static void lose(struct conntrack_judge *judge, struct conntrack_oracle_conn *conn)
+static void lose(struct conntrack_judge *judge, const struct base_packet *packet, uint64_t id)
 {
-	judge->lost[judge->lost_count++] = (struct lost){ .id = conn->id };
-	conntrack_oracle_forget(&judge->oracle, conn);
+	/* The packet itself may have ended it for the oracle: then it is there no more. */
+	struct conntrack_oracle_conn *conn = conntrack_oracle_find(&judge->oracle, &packet->key);
+	judge->lost[judge->lost_count++] = (struct lost){ .id = id };
+	if (conn != NULL && conn->id == id)
+		conntrack_oracle_forget(&judge->oracle, conn);
 }
 
 static void compare(struct conntrack_judge *judge, const struct base_packet *packet,
@@ -235,7 +238,7 @@ static void judge_new(struct conntrack_judge *judge, const struct base_packet *p
 		conntrack_oracle_packet(&judge->oracle, packet, false);
 	judge->verdict.found_dead += expired;
 	if ((answer.conn_flags & BASE_CONN_NEW) == 0 && answer.id != 0) {
-		lose(judge, conn);
+		lose(judge, packet, answer.id);
 		answer = conntrack_oracle_packet(&judge->oracle, packet, false);
 	}
 	judge->verdict.misses++;
@@ -310,7 +313,7 @@ static void judge_none(
 		conntrack_oracle_packet(&judge->oracle, packet, false);
 	judge->verdict.found_dead += found_dead;
 	if (answer.id != 0 && (answer.conn_flags & BASE_CONN_NEW) == 0) {
-		lose(judge, conn);
+		lose(judge, packet, answer.id);
 		answer = conntrack_oracle_packet(&judge->oracle, packet, false);
 	}
 	if (answer.id != 0) {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { RATE_MIN = 100, RATE_MAX = 1000000000 }; /* packets per second that are generated */
 enum { TIMEOUTS_PLAYED = 6, CONNS_MIN = 1024, SWEEP_REPEATS = 2 };
 #define FILL 0.8 /* of the entries, by live connections at most */
 
@@ -127,8 +128,9 @@ static int open_stream(struct bench_deletion *bench, struct traces_packets **out
 		double timeout_s = (double)(options->timeout_ns != 0 ? options->timeout_ns
 								     : UINT64_C(60000000000)) /
 				   1e9;
-		generate.packets_per_s =
-			(uint64_t)((double)options->packets / (TIMEOUTS_PLAYED * timeout_s)) + 1;
+		double rate = (double)options->packets / (TIMEOUTS_PLAYED * timeout_s) + 1;
+		rate = rate < RATE_MIN ? RATE_MIN : rate > RATE_MAX ? RATE_MAX : rate;
+		generate.packets_per_s = (uint64_t)rate;
 	}
 	int error = traces_packets_generate(out, &generate, reason);
 	if (error != 0)
@@ -202,6 +204,9 @@ static int measure_row(struct bench_deletion *bench, struct bench_deletion_row *
 		row->works = false;
 		return 0;
 	}
+	if (error == -EINVAL)
+		snprintf(bench->result->message, BENCH_DELETION_MESSAGE_SIZE,
+			"%s: a knob is out of its range", row->deletion->name);
 	return error;
 }
 

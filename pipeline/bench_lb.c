@@ -390,6 +390,14 @@ static int load_traffic(struct bench *bench)
 			? bench_traffic_load(&bench->calm, options->trace, bench->result->message)
 			: bench_traffic_make(&bench->calm, options->flows, options->packets,
 				  options->duration_ns, options->seed);
+	size_t count = 0;
+	if (error == 0)
+		traces_trace_records(bench->calm.trace, &count);
+	if (error == 0 && count == 0) {
+		snprintf(bench->result->message, sizeof(bench->result->message),
+			"%s: no packet from a client", options->trace);
+		return -EINVAL;
+	}
 	if (error == 0 && options->flood > 0)
 		error = bench_traffic_flood(
 			&bench->flood, &bench->calm, options->flood, options->seed);

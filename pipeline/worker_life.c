@@ -152,6 +152,9 @@ static int setup_tracker(struct worker *worker)
 			tracker.table != NULL ? tracker.table->name : "bucket");
 		return failed(worker, "deletion", -EINVAL);
 	}
+	if (error == -EINVAL && tracker.deletion != NULL)
+		snprintf(worker->message, sizeof(worker->message),
+			"deletion %s: a knob is out of its range", tracker.deletion->name);
 	if (error != 0)
 		return failed(worker, "connection table", error);
 	if (worker->chain != NULL)

@@ -65,6 +65,26 @@ class Deletion(unittest.TestCase):
             self.assertIn(f"deletion {deletion} does not work with table {table}", done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1)
 
+    def test_the_judge_follows_evictions_within_a_burst(self):
+        for conns in (2, 64, 1024):
+            done = sheaf("bench", "deletion", "--strategies", "lru,clock", "--preset", "scan",
+                         "--packets", "30k", "--conns", conns, "--due", 0, "--repeat", 1, "-q")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), conns)
+
+    def test_a_knob_out_of_range_is_named(self):
+        for arguments in (("bench", "deletion", "--strategies", "generations", "--slots", 1,
+                           "--packets", "20k"),
+                          ("replay", CAPTURE, "--no-huge", "--deletion", "generations,slots=1")):
+            done = sheaf(*arguments)
+            self.assertIn(done.returncode, (1, 2))
+            self.assertIn("generations: a knob is out of its range", done.stderr)
+
+    def test_rates_follow_any_timeout(self):
+        for arguments in (("--timeout", 0), ("--timeout", "1ns"), ("--packets", 1)):
+            done = sheaf("bench", "deletion", "--packets", "5k", "--strategies", "wheel", "--due", 0,
+                         "--repeat", 1, "-q", "--warm", 0, *arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+
     def test_the_benchmark_judges_all_right(self):
         done = sheaf("bench", "deletion", "--trace", CAPTURE, "--timeout", "300ms", "--repeat", 1, "--warm", 0,
                      "--due", 2000, "--conns", 2000, "--sweep", "--quiet", "--json", "-")
