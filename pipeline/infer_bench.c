@@ -25,7 +25,9 @@ static const struct {
 	{ "cuda persistent", "cuda", 2, GPU_OFFLOAD_CUDA_PERSISTENT },
 };
 
-enum { VERIFY_ROWS = 4096 };
+enum {
+	VERIFY_ROWS = 256
+}; /* between looks at the stop flag: a slow model takes a second for them */
 
 static const uint64_t WATCHDOG_NS = UINT64_C(10000000000);
 
@@ -237,7 +239,7 @@ int infer_verify_run(const struct infer_options *options, const char *const file
 /* ---- bench -------------------------------------------------------------------------------- */
 
 static int measure(struct gpu_offload_backend *backend, struct gpu_offload_batch *batch,
-	uint64_t time_ns, double tsc_hz, struct infer_point *point)
+	uint64_t time_ns, double tsc_hz, const atomic_bool *stop, struct infer_point *point)
 {
 	struct base_histogram *histogram = calloc(1, sizeof(*histogram));
 	if (histogram == NULL)
@@ -249,6 +251,8 @@ static int measure(struct gpu_offload_backend *backend, struct gpu_offload_batch
 	while (error == 0 && (now - begin < wait || histogram->count < 3)) {
 		uint64_t start = now;
 		error = run_batch(backend, batch);
+		if (error == 0 && atomic_load_explicit(stop, memory_order_relaxed))
+			error = -EINTR; /* no partner: a hint */
 		now = base_cycles();
 		base_histogram_add(histogram, now - start);
 	}
@@ -285,10 +289,8 @@ static int bench_one(const struct infer_options *options, size_t kind,
 	for (uint32_t size = options->batch_min; error == 0 && size <= options->batch_max;
 		size *= 2) {
 		batch.count = size;
-		error = measure(backend, &batch, options->time_ns, tsc_hz,
+		error = measure(backend, &batch, options->time_ns, tsc_hz, stop,
 			&series->points[series->points_count++]);
-		if (error == 0 && atomic_load_explicit(stop, memory_order_relaxed))
-			error = -EINTR;
 	}
 	gpu_offload_backend_destroy(backend);
 	free(batch.labels);
