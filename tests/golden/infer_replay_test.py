@@ -20,6 +20,7 @@ from infer_flows import Packet, frames, index
 
 SHEAF, INFER_RUN, MODELS, SAMPLE = (pathlib.Path(path).resolve() for path in sys.argv[1:5])
 TREE = MODELS / "tree-spi30.onnx"
+SANITIZED = b"__asan_init" in SHEAF.read_bytes() or b"__tsan_init" in SHEAF.read_bytes()
 Verdict = collections.namedtuple("Verdict", "outcome stale flow_id asked answered label worker")
 
 
@@ -103,6 +104,8 @@ class Replay(unittest.TestCase):
         path = self.folder / "verdicts"
         for capture in (SAMPLE, self.made):
             for model in models:
+                if SANITIZED and model.name.startswith("cnn") and capture == self.made:
+                    continue  # minutes
                 for workers in (1, 2):
                     with self.subTest(capture=capture.name, model=model.name, workers=workers):
                         expected, _ = self.labels(capture, model, 10)
