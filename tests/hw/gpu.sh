@@ -15,7 +15,7 @@ skip() {
 }
 "$sheaf" infer bench --widths 4-2 --backends cuda --modes launch --batch-max 1 --time 1ms \
 	>/dev/null 2>&1 || skip "sheaf infer does not run"
-reason=$("$sheaf" infer verify --widths 4-2 --backends cuda --modes launch --records 1 |
+reason=$("$sheaf" infer verify --widths 4-2 --backends cuda --modes launch --records 1 2>/dev/null |
 	sed -n 's/^cuda launch *not run: //p')
 [ -z "$reason" ] || skip "$reason"
 mkdir -p "$out"
