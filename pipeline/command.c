@@ -96,6 +96,19 @@ enum pipeline_exit command_json_write(
 	return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", options->json, strerror(-error));
 }
 
+json_t *command_document_begin(
+	const struct command *command, struct results_builder *builder, const char *schema)
+{
+	struct command_machine machine;
+	json_t *object = json_object();
+	command_machine_read(&machine);
+	results_put_text(builder, object, "schema", schema);
+	results_put_text(builder, object, "command", command->typed);
+	results_put_text(builder, object, "date", command->date);
+	results_put_text(builder, object, "cpu", machine.cpu);
+	return object;
+}
+
 static void read_cpu(char *text, size_t text_size)
 {
 	char row[256];

@@ -54,6 +54,11 @@ enum pipeline_exit command_error(
 enum pipeline_exit command_json_write(
 	struct command *command, const struct options *options, json_t *document);
 
+/* What a benchmark's document begins with: schema, command, date, cpu. NULL: out of memory, the
+ * builder says so. */
+json_t *command_document_begin(
+	const struct command *command, struct results_builder *builder, const char *schema);
+
 /* Refuse an output that is one of the inputs: writing would replace it. where: for the message. */
 enum pipeline_exit command_check_output(struct command *command, const char *const *inputs,
 	size_t inputs_count, const char *where, const char *output);

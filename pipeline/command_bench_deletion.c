@@ -310,13 +310,8 @@ static json_t *document(const struct command *command, const struct bench_deleti
 	const struct bench_deletion_result *result)
 {
 	struct results_builder builder = { .failed = false };
-	struct command_machine machine;
-	json_t *object = json_object(), *rows = json_array();
-	command_machine_read(&machine);
-	results_put_text(&builder, object, "schema", "sheaf-bench-deletion-1");
-	results_put_text(&builder, object, "command", command->typed);
-	results_put_text(&builder, object, "date", command->date);
-	results_put_text(&builder, object, "cpu", machine.cpu);
+	json_t *object = command_document_begin(command, &builder, "sheaf-bench-deletion-1");
+	json_t *rows = json_array();
 	results_put_text(&builder, object, "trace", options->trace);
 	results_put_text(&builder, object, "preset",
 		options->trace != NULL ? NULL : traces_preset_name(options->preset));

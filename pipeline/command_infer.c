@@ -42,13 +42,7 @@ static json_t *start_document(const struct command *command, struct results_buil
 	const char *schema, const struct options *options,
 	const struct gpu_offload_model_info *model)
 {
-	struct command_machine machine;
-	json_t *object = json_object();
-	command_machine_read(&machine);
-	results_put_text(builder, object, "schema", schema);
-	results_put_text(builder, object, "command", command->typed);
-	results_put_text(builder, object, "date", command->date);
-	results_put_text(builder, object, "cpu", machine.cpu);
+	json_t *object = command_document_begin(command, builder, schema);
 	results_put_count(builder, object, "seed", options->infer.model.seed);
 	put_model(builder, object, model);
 	return object;
