@@ -168,7 +168,8 @@ enum options_kind {
 	OPTIONS_KIND_SHARE,  /* double, 0 to 1; "0.05" or "5%" */
 	OPTIONS_KIND_TEXT,   /* const char *, not empty */
 	OPTIONS_KIND_CHOICE, /* an enum; value = index into choices */
-	OPTIONS_KIND_SET,    /* unsigned int of bits; bit i = choices[i]; "none" is the empty set */
+	OPTIONS_KIND_SET,    /* unsigned int of bits; bit i = choices[i]; "all"; "none" is the empty
+				set unless low is 1 */
 	OPTIONS_KIND_CUSTOM, /* parse() */
 	OPTIONS_KIND_CUSTOMS, /* parse(), may be repeated; a list in the file */
 	OPTIONS_KIND_ITEMS,   /* items; offset leads to their target. "on" and "off" go to parse(),

@@ -84,24 +84,28 @@ int options_parse_deletion(struct options *options, void *target, const char *te
 
 /* ---- sheaf bench deletion ------------------------------------------------------------------ */
 
+static int find_index(const void *context, const char *name, uint32_t *index, char *message)
+{
+	const struct conntrack_deletion_ops *deletion = find(name, message);
+	(void)context;
+	if (deletion == NULL)
+		return -EINVAL;
+	for (*index = 0; conntrack_deletion_at(*index) != deletion;)
+		(*index)++;
+	return 0;
+}
+
 static int parse_strategies(struct options *options, void *target, const char *text, char *message)
 {
-	uint32_t set = 0;
-	char *rest = options_keep_text(options, text, strlen(text));
+	struct options_names names = { .find = find_index };
+	struct options_list list;
 	(void)target;
-	if (rest == NULL)
-		return options_refuse_memory(message);
-	if (strcmp(text, "all") == 0)
-		rest = NULL;
-	for (char *word; (word = options_split(&rest, ",")) != NULL;) {
-		const struct conntrack_deletion_ops *deletion = find(word, message);
-		if (deletion == NULL)
-			return -EINVAL;
-		for (size_t i = 0; conntrack_deletion_at(i) != NULL; i++)
-			set |= conntrack_deletion_at(i) == deletion ? 1u << i : 0;
-	}
-	options->bench_deletion.strategies = set;
-	return 0;
+	while (conntrack_deletion_at(names.count) != NULL)
+		names.count++;
+	int error = options_list_read(options, text, &names, &list, message);
+	if (error == 0)
+		options->bench_deletion.strategies = list.set;
+	return error;
 }
 
 static int parse_table(struct options *options, void *target, const char *text, char *message)

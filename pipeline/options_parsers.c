@@ -46,28 +46,32 @@ int options_parse_bulk(struct options *options, void *target, const char *text, 
 	return error;
 }
 
+enum bypass { BYPASS_SYN, BYPASS_RST, BYPASS_FIRST, BYPASS_COUNT };
+
+static int find_bypass(const void *context, const char *name, uint32_t *index, char *message)
+{
+	static const char *const known[BYPASS_COUNT] = { "syn", "rst", "first" };
+	(void)context;
+	for (*index = 0; *index < BYPASS_COUNT; (*index)++) {
+		if (strcmp(name, known[*index]) == 0)
+			return 0;
+	}
+	return options_refuse(message, name, "none, all or a list of syn|rst|first");
+}
+
 int options_parse_bypass(struct options *options, void *target, const char *text, char *message)
 {
+	static const struct options_names names = {
+		.find = find_bypass, .count = BYPASS_COUNT, .none = true
+	};
 	struct reframer_config *reframer = target;
-	bool syn = false, rst = false, first = false;
-	char *rest = options_keep_text(options, text, strlen(text));
-	if (rest == NULL)
-		return options_refuse_memory(message);
-	if (strcmp(text, "none") == 0)
-		rest = NULL;
-	for (char *word; (word = options_split(&rest, "+,")) != NULL;) {
-		if (strcmp(word, "syn") == 0)
-			syn = true;
-		else if (strcmp(word, "rst") == 0)
-			rst = true;
-		else if (strcmp(word, "first") == 0)
-			first = true;
-		else
-			return options_refuse(message, word, "none or a list of syn|rst|first");
-	}
-	reframer->bypass_syn = syn;
-	reframer->bypass_rst = rst;
-	reframer->bypass_first = first;
+	struct options_list list;
+	int error = options_list_read(options, text, &names, &list, message);
+	if (error != 0)
+		return error;
+	reframer->bypass_syn = (list.set >> BYPASS_SYN & 1) != 0;
+	reframer->bypass_rst = (list.set >> BYPASS_RST & 1) != 0;
+	reframer->bypass_first = (list.set >> BYPASS_FIRST & 1) != 0;
 	return 0;
 }
 

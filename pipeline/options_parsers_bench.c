@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #define PLACES_MAX (UINT64_C(1) << 27)
+#define SAME_SHARE 5e-7 /* ranges are rounded to six digits */
 
 /* NULL with a message. */
 static const struct conntrack_table_ops *find_table(const char *name, char *message)
@@ -37,29 +38,42 @@ int options_parse_table(struct options *options, void *target, const char *text,
 	return 0;
 }
 
+static int find_table_index(const void *context, const char *name, uint32_t *index, char *message)
+{
+	const struct conntrack_table_ops *table = find_table(name, message);
+	(void)context;
+	if (table == NULL)
+		return -EINVAL;
+	for (*index = 0; table_names_at(*index) != table;)
+		(*index)++;
+	return 0;
+}
+
 int options_parse_tables(struct options *options, void *target, const char *text, char *message)
 {
 	struct bench_tables_options *bench = &options->bench_tables;
-	char *rest = options_keep_text(options, text, strlen(text));
+	struct options_names names = { .find = find_table_index };
+	struct options_list list;
+	static_assert((int)OPTIONS_LIST_MAX == (int)BENCH_TABLES_MAX, "a list may hold all tables");
 	(void)target;
-	bench->tables_count = 0;
-	if (rest == NULL)
-		return options_refuse_memory(message);
-	if (strcmp(text, "all") == 0)
-		return 0;
-	for (char *word; (word = options_split(&rest, ",")) != NULL;) {
-		const struct conntrack_table_ops *table = find_table(word, message);
-		if (table == NULL)
-			return -EINVAL;
-		for (uint32_t i = 0; i < bench->tables_count; i++) {
-			if (bench->tables[i] == table)
-				return options_refuse(message, word, "each table once");
-		}
-		if (bench->tables_count == BENCH_TABLES_MAX)
-			return options_refuse(message, word, "at most %d tables", BENCH_TABLES_MAX);
-		bench->tables[bench->tables_count++] = table;
-	}
+	while (table_names_at(names.count) != NULL)
+		names.count++;
+	int error = options_list_read(options, text, &names, &list, message);
+	if (error != 0)
+		return error;
+	bench->tables_count = list.count;
+	for (uint32_t i = 0; i < list.count; i++)
+		bench->tables[i] = table_names_at(list.indices[i]);
 	return 0;
+}
+
+/* What a table of so many places has: a power of two. */
+static uint64_t power_of_two(uint64_t count)
+{
+	uint64_t power = 1;
+	while (power < count)
+		power *= 2;
+	return power;
 }
 
 int options_parse_entries(struct options *options, void *target, const char *text, char *message)
@@ -77,6 +91,11 @@ int options_parse_entries(struct options *options, void *target, const char *tex
 				message, word, "at most %d sizes", BENCH_TABLES_VALUES_MAX);
 		if (units_parse_count(word, &count) != 0 || count < 64 || count > PLACES_MAX)
 			return options_refuse(message, word, "a list of sizes, 64..134217728 each");
+		for (uint32_t i = 0; i < bench->entries_count; i++) {
+			if (power_of_two(bench->entries[i]) == power_of_two(count))
+				return options_refuse(message, word,
+					"each size once, rounded up to a power of two");
+		}
 		bench->entries[bench->entries_count++] = count;
 	}
 	return 0;
@@ -107,6 +126,11 @@ static int add_share(const struct shares *shares, const char *word, double value
 	if (*shares->count == BENCH_TABLES_VALUES_MAX)
 		return options_refuse(
 			shares->message, word, "at most %d numbers", BENCH_TABLES_VALUES_MAX);
+	for (uint32_t i = 0; i < *shares->count; i++) {
+		if (fabs(shares->values[i] - value) < SAME_SHARE)
+			return options_refuse(
+				shares->message, word, "each number once, but got %g again", value);
+	}
 	shares->values[(*shares->count)++] = value;
 	return 0;
 }

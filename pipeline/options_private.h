@@ -61,6 +61,24 @@ int options_refuse_key(
  */
 char *options_split(char **rest, const char *separators);
 
+/* A list of names: "a,b" or "a+b", "all", and "none" where nothing is a choice too. */
+enum { OPTIONS_LIST_MAX = 32 };
+struct options_names {
+	/* -EINVAL with a message when there is no such name. */
+	int (*find)(const void *context, const char *name, uint32_t *index, char *message);
+	const void *context;
+	uint32_t count; /* of names; "all" is each of them in order; at most OPTIONS_LIST_MAX */
+	bool none;
+};
+struct options_list {
+	uint32_t set; /* bit per index */
+	uint32_t count;
+	uint8_t indices[OPTIONS_LIST_MAX]; /* as listed */
+};
+/* Each name once; out is written only on success. */
+int options_list_read(struct options *options, const char *text, const struct options_names *names,
+	struct options_list *out, char *message);
+
 /* Parsers of the table (struct options_row.parse). */
 int options_parse_backend(struct options *options, void *target, const char *text, char *message);
 int options_parse_backends(struct options *options, void *target, const char *text, char *message);

@@ -34,24 +34,28 @@ int options_parse_sharing(struct options *options, void *target, const char *tex
 	return options_refuse(message, text, "shard; sheaf bench sharing compares the others");
 }
 
+static int find_index(const void *context, const char *name, uint32_t *index, char *message)
+{
+	const struct conntrack_sharing_ops *sharing = find(name, message);
+	(void)context;
+	if (sharing == NULL)
+		return -EINVAL;
+	for (*index = 0; conntrack_sharing_at(*index) != sharing;)
+		(*index)++;
+	return 0;
+}
+
 static int parse_models(struct options *options, void *target, const char *text, char *message)
 {
-	uint32_t set = 0;
-	char *rest = options_keep_text(options, text, strlen(text));
+	struct options_names names = { .find = find_index };
+	struct options_list list;
 	(void)target;
-	if (rest == NULL)
-		return options_refuse_memory(message);
-	if (strcmp(text, "all") == 0)
-		rest = NULL;
-	for (char *word; (word = options_split(&rest, ",")) != NULL;) {
-		const struct conntrack_sharing_ops *sharing = find(word, message);
-		if (sharing == NULL)
-			return -EINVAL;
-		for (size_t i = 0; conntrack_sharing_at(i) != NULL; i++)
-			set |= conntrack_sharing_at(i) == sharing ? 1u << i : 0;
-	}
-	options->bench_sharing.models = set;
-	return 0;
+	while (conntrack_sharing_at(names.count) != NULL)
+		names.count++;
+	int error = options_list_read(options, text, &names, &list, message);
+	if (error == 0)
+		options->bench_sharing.models = list.set;
+	return error;
 }
 
 /* "1,2,4" */

@@ -7,7 +7,7 @@
 static const struct options_row bench_rows[] = {
 	{ "policies", "LIST", "to compare, by name; all unless given", OPTIONS_KIND_SET,
 		.commands = OPTIONS_OF(OPTIONS_BENCH_LB),
-		.offset = OPTIONS_FIELD(bench_lb.policies),
+		.offset = OPTIONS_FIELD(bench_lb.policies), .low = 1,
 		.choices = "maglev|round-robin|least-connections|jet|stateless" },
 	{ "trace", "FILE", "a capture's packets from clients; made traffic unless given",
 		OPTIONS_KIND_TEXT, .commands = OPTIONS_OF(OPTIONS_BENCH_LB),

@@ -144,24 +144,28 @@ static int set_choice(const struct options_row *row, void *field, const char *te
 	return 0;
 }
 
+static int find_choice(const void *context, const char *name, uint32_t *index, char *message)
+{
+	const struct options_row *row = context;
+	if (choice_find(row->choices, name, index) == 0)
+		return 0;
+	return options_refuse(message, name, "%sall or a list of %s", row->low == 0 ? "none, " : "",
+		row->choices);
+}
+
 static int set_bits(struct options *options, const struct options_row *row, void *field,
 	const char *text, char *message)
 {
-	unsigned int bits = 0, index;
-	if (strcmp(text, "none") == 0) {
-		memcpy(field, &bits, sizeof(bits));
-		return 0;
-	}
-	char *rest = options_keep_text(options, text, strlen(text));
-	if (rest == NULL)
-		return options_refuse_memory(message);
-	for (char *word; (word = options_split(&rest, ",+")) != NULL;) {
-		if (choice_find(row->choices, word, &index) != 0)
-			return options_refuse(message, word, "none or a list of %s", row->choices);
-		bits |= 1u << index;
-	}
-	memcpy(field, &bits, sizeof(bits));
-	return 0;
+	struct options_names names = {
+		.find = find_choice, .context = row, .count = 1, .none = row->low == 0
+	};
+	struct options_list list;
+	for (const char *at = row->choices; *at != '\0'; at++)
+		names.count += *at == '|';
+	int error = options_list_read(options, text, &names, &list, message);
+	if (error == 0)
+		memcpy(field, &list.set, sizeof(list.set));
+	return error;
 }
 
 static int set_text(struct options *options, void *field, const char *text, char *message)

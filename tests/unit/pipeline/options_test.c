@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What options do when they are taken; refusals are in tests/golden/cli_errors.tsv. */
+#include <errno.h>
 #include "tests/unit/pipeline/test.h"
 
 static void options_and_files_may_be_mixed(void **state)
@@ -279,6 +280,41 @@ static void comparison_takes_all_ablations_unless_told(void **state)
 	}
 }
 
+/* Lists of names keep one rule: "all", each name once, no empty name. */
+static void lists_of_names_keep_one_rule(void **state)
+{
+	static const struct {
+		enum options_command command;
+		const char *option, *name;
+	} lists[] = {
+		{ OPTIONS_REPLAY, "ablate", "runs" },
+		{ OPTIONS_COMPARE, "ablations", "runs" },
+		{ OPTIONS_BENCH_LB, "policies", "jet" },
+		{ OPTIONS_BENCH_DELETION, "strategies", "wheel" },
+		{ OPTIONS_BENCH_SHARING, "sharing", "mutex" },
+		{ OPTIONS_BENCH_TABLES, "tables", "bucket" },
+		{ OPTIONS_INFER_VERIFY, "backends", "cpu" },
+		{ OPTIONS_INFER_BENCH, "modes", "graph" },
+	};
+	(void)state;
+	for (size_t i = 0; i < BASE_ARRAY_COUNT(lists); i++) {
+		char text[64], message[PIPELINE_MESSAGE_SIZE];
+		struct options *options;
+		const struct options_row *row = options_find(lists[i].command, lists[i].option);
+		assert_non_null(row);
+		assert_int_equal(options_create(&options, lists[i].command), 0);
+		assert_int_equal(options_set(options, row, "all", message), 0);
+		assert_int_equal(options_set(options, row, lists[i].name, message), 0);
+		snprintf(text, sizeof(text), "%s,%s", lists[i].name, lists[i].name);
+		assert_int_equal(options_set(options, row, text, message), -EINVAL);
+		assert_non_null(strstr(message, "expected each name once"));
+		snprintf(text, sizeof(text), "%s,", lists[i].name);
+		assert_int_equal(options_set(options, row, text, message), -EINVAL);
+		assert_int_equal(options_set(options, row, "", message), -EINVAL);
+		options_destroy(options);
+	}
+}
+
 /* No command may have two options of one name or letter, and every row must be usable. */
 static void table_has_each_name_once_per_command(void **state)
 {
@@ -313,6 +349,7 @@ int main(void)
 		cmocka_unit_test(sinks_and_sources_are_told_by_prefix),
 		cmocka_unit_test(generator_and_converter_have_their_own_options),
 		cmocka_unit_test(comparison_takes_all_ablations_unless_told),
+		cmocka_unit_test(lists_of_names_keep_one_rule),
 		cmocka_unit_test(table_has_each_name_once_per_command),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
