@@ -106,7 +106,7 @@ static int arrange(struct lb_backends *backends, char *message)
 
 /* All backends of that name, of either family. */
 static int apply_change(const struct lb_backends *backends, const struct chain_lb_change *change,
-	struct lb_epoch *epoch, char *message)
+	uint32_t number, struct lb_epoch *epoch, char *message)
 {
 	static const uint8_t after[] = {
 		[CHAIN_LB_ADD] = LB_PRESENT,
@@ -122,8 +122,8 @@ static int apply_change(const struct lb_backends *backends, const struct chain_l
 	}
 	if (found)
 		return 0;
-	snprintf(message, CHAIN_MESSAGE_SIZE, "lb: change of \"%.63s\", expected a backend's name",
-		change->backend);
+	snprintf(message, CHAIN_MESSAGE_SIZE,
+		"lb: change %u: got '%.63s', expected a backend's name", number, change->backend);
 	return -EINVAL;
 }
 
@@ -151,7 +151,7 @@ static int plan(struct lb_backends *backends, const struct chain_lb_config *conf
 			change->at_ns < epoch->from_ns) {
 			snprintf(message, CHAIN_MESSAGE_SIZE,
 				"lb: change %u: expected add, drain or remove, in order of time",
-				i);
+				i + 1);
 			return -EINVAL;
 		}
 		if (change->at_ns > epoch->from_ns) {
@@ -161,7 +161,7 @@ static int plan(struct lb_backends *backends, const struct chain_lb_config *conf
 			next->until_ns = UINT64_MAX;
 			epoch = next;
 		}
-		int rc = apply_change(backends, change, epoch, message);
+		int rc = apply_change(backends, change, i + 1, epoch, message);
 		if (rc != 0)
 			return rc;
 	}

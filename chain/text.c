@@ -45,8 +45,9 @@ static int read_line(struct chain_text *text)
 	}
 	text->buffer[length] = '\0';
 	if (c == EOF && ferror(text->file)) {
-		chain_text_fail(text, "read error");
-		return -EIO;
+		int error = errno;
+		chain_text_fail(text, "%s", strerror(error));
+		return error == 0 ? -EIO : -error;
 	}
 	return c != EOF || length > 0;
 }

@@ -118,8 +118,8 @@ static int refuse_load(struct reading *reading, cyaml_err_t error, const struct 
 		options_refuse_at(message, -EINVAL, "%s", report->field);
 	if (report->top[0] != '\0')
 		options_refuse_at(message, -EINVAL, "%s", report->top);
-	return options_refuse_at(
-		message, -EINVAL, "%s:%u", reading->path, report->line == 0 ? 1 : report->line);
+	uint32_t line = report->line == 0 ? reading->scan->nodes[0].line : report->line;
+	return options_refuse_at(message, -EINVAL, "%s:%u", reading->path, line);
 }
 
 /* Refusal of a value at a node. */

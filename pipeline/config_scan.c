@@ -143,7 +143,22 @@ static bool take_event(struct scanner *scanner, const yaml_event_t *event)
 	}
 }
 
-static int read_events(struct scanner *scanner)
+/* Line of the problem that libyaml tells of, from 0. Of bytes that are no text it tells only the
+ * offset; of an end that comes too early, what was begun says more. */
+static size_t problem_line(const yaml_parser_t *parser, const uint8_t *text, size_t text_size)
+{
+	size_t line = 0;
+	if (parser->error != YAML_READER_ERROR && parser->context != NULL &&
+		parser->problem_mark.index >= text_size)
+		return parser->context_mark.line;
+	if (parser->error != YAML_READER_ERROR)
+		return parser->problem_mark.line;
+	for (size_t i = 0; i < parser->problem_offset && i < text_size; i++)
+		line += text[i] == '\n';
+	return line;
+}
+
+static int read_events(struct scanner *scanner, const uint8_t *text, size_t text_size)
 {
 	yaml_event_t event;
 	for (bool more = true; more;) {
@@ -152,7 +167,7 @@ static int read_events(struct scanner *scanner)
 			if (scanner->parser.error == YAML_MEMORY_ERROR)
 				return -ENOMEM;
 			refuse(scanner, problem == NULL ? "not YAML" : problem,
-				scanner->parser.problem_mark.line);
+				problem_line(&scanner->parser, text, text_size));
 			return -EINVAL;
 		}
 		more = event.type != YAML_STREAM_END_EVENT;
@@ -172,7 +187,7 @@ int config_scan_read(struct config_scan *scan, const uint8_t *text, size_t text_
 	if (yaml_parser_initialize(&scanner.parser) == 0)
 		return -ENOMEM;
 	yaml_parser_set_input_string(&scanner.parser, text, text_size);
-	int error = read_events(&scanner);
+	int error = read_events(&scanner, text, text_size);
 	yaml_parser_delete(&scanner.parser);
 	if (error == -EINVAL) {
 		*line = scanner.wrong_line;

@@ -147,7 +147,7 @@ static void refusals_name_file_line_and_what_was_expected(void **state)
 			"[NAME@]ADDRESS[*WEIGHT] "
 			"such as web1@10.0.0.1*2" },
 		{ "ablate: [prefetch, all]\n",
-			"x.yaml:1: ablate: got 'all', expected none or a list of "
+			"x.yaml:1: ablate: got 'all', expected none, all or a list of "
 			"prefetch|runs|dedup|burst" },
 		{ "pad: maybe\n", "x.yaml:1: pad: got 'maybe', expected on or off" },
 	};
