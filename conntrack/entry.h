@@ -31,7 +31,9 @@ enum conntrack_entry_flag {
 	CONNTRACK_ENTRY_SYN_OFFERED = 1 << 9,
 	CONNTRACK_ENTRY_REPLY_SEEN = 1 << 10,  /* the other side has sent something */
 	CONNTRACK_ENTRY_SYN_GUESSED = 1 << 11, /* syn_seq follows from the first packet seen */
-	CONNTRACK_ENTRY_CHALLENGED = 1 << 12,  /* an ACK may answer a SYN, not the last FIN */
+	/* In LAST_ACK: an ACK may answer a SYN, not the last FIN. In CLOSE: the opener's SYN was
+	 * challenged and its RST closed what the peer knew; it may send that SYN again. */
+	CONNTRACK_ENTRY_CHALLENGED = 1 << 12,
 };
 static_assert(CONNTRACK_ENTRY_ORIGIN_REVERSED == (int)BASE_PACKET_REVERSED, "same place");
 static_assert(CONNTRACK_ENTRY_ORIGIN_REVERSED == (int)BASE_CONN_REPLY, "same place");

@@ -66,6 +66,7 @@ struct conntrack_oracle_conn {
 	uint32_t syn_seq; /* one number is kept: a later SYN takes an earlier one's place */
 	enum conntrack_oracle_syn syn;
 	bool challenged; /* a SYN came in LAST_ACK: an ACK may answer it */
+	bool recovering; /* its opener reset what its SYN was challenged for */
 	bool reversed, origin_seen, reply_seen, assured;
 	bool closer_reply, simultaneous, picked_up;
 	struct conntrack_oracle_tcp tcp; /* where windows are on */

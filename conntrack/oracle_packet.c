@@ -289,7 +289,7 @@ static struct conntrack_tcp_step step_tcp(const struct conntrack_oracle *oracle,
 		bits |= CONNTRACK_TCP_PICKED_UP;
 	if (conn->challenged)
 		bits |= CONNTRACK_TCP_CHALLENGED;
-	if (!reply && is_syn(packet) && own && conn->syn_seq == seq_of(packet))
+	if (!reply && is_syn(packet) && own && !conn->recovering && conn->syn_seq == seq_of(packet))
 		bits |= CONNTRACK_TCP_SAME_SYN;
 	if (reply && is_syn_ack(packet) && conn->syn == CONNTRACK_ORACLE_SYN_OFFERED &&
 		ack_of(packet) == conn->syn_seq + 1)
@@ -396,7 +396,7 @@ static struct conntrack_oracle_answer take_tcp(struct conntrack_oracle *oracle,
 	if (to.verdict == CONNTRACK_TCP_RESYNC) {
 		oracle->resyncs++;
 		conn->challenged = conn->closer_reply = conn->simultaneous = conn->picked_up =
-			false;
+			conn->recovering = false;
 		conn->syn = CONNTRACK_ORACLE_SYN_OWN;
 	}
 	if (!reply && is_syn(packet)) {
@@ -407,6 +407,9 @@ static struct conntrack_oracle_answer take_tcp(struct conntrack_oracle *oracle,
 		(to.state == CONNTRACK_STATE_TCP_ESTABLISHED ||
 			to.state == CONNTRACK_STATE_TCP_FIN_WAIT))
 		conn->picked_up = true;
+	if (conn->state == CONNTRACK_STATE_TCP_SYN_SENT && !reply &&
+		to.state == CONNTRACK_STATE_TCP_CLOSE)
+		conn->recovering = true;
 	accept(oracle, conn, packet, reply, to.state);
 	answer = (struct conntrack_oracle_answer){ .id = conn->id,
 		.conn_flags = flags_of(conn, reply) };

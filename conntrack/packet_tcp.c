@@ -75,12 +75,14 @@ static unsigned int step_bits(const struct conntrack_context *context,
 {
 	unsigned int flags = entry->flags, bits = flags & CONNTRACK_ENTRY_TCP_BITS;
 	bool offered = (flags & CONNTRACK_ENTRY_SYN_OFFERED) != 0;
+	bool given_up = entry->state == CONNTRACK_STATE_TCP_CLOSE &&
+			(flags & CONNTRACK_ENTRY_CHALLENGED) != 0;
 	if (context->tracker->config.tcp_pickup)
 		bits |= CONNTRACK_TCP_PICKUP;
 	if ((flags & CONNTRACK_ENTRY_CHALLENGED) != 0)
 		bits |= CONNTRACK_TCP_CHALLENGED;
-	if (!reply && !offered && is_syn(packet) && (flags & SYN_SEEN_OR_GUESSED) != 0 &&
-		tcp_seq(packet) == entry->syn_seq)
+	if (!reply && !offered && !given_up && is_syn(packet) &&
+		(flags & SYN_SEEN_OR_GUESSED) != 0 && tcp_seq(packet) == entry->syn_seq)
 		bits |= CONNTRACK_TCP_SAME_SYN;
 	if (reply && offered && is_syn_ack(packet) && tcp_ack(packet) == entry->syn_seq + 1)
 		bits |= CONNTRACK_TCP_ANSWERS_SYN;
@@ -202,6 +204,13 @@ static uint32_t accept(struct conntrack_context *context, struct base_packet *pa
 		(to == CONNTRACK_STATE_TCP_FIN_WAIT || to == CONNTRACK_STATE_TCP_LAST_ACK))
 		flags = (flags & ~(unsigned int)CONNTRACK_TCP_CLOSER_REPLY) |
 			(reply ? CONNTRACK_TCP_CLOSER_REPLY : 0);
+	/* Its SYN was challenged and its RST ends what the peer still knew: the SYN that follows
+	 * opens, whatever its number (RFC 9293 3.5.1). */
+	if (to == CONNTRACK_STATE_TCP_CLOSE && from != CONNTRACK_STATE_TCP_CLOSE) {
+		flags &= ~(unsigned int)CONNTRACK_ENTRY_CHALLENGED;
+		if (from == CONNTRACK_STATE_TCP_SYN_SENT && !reply)
+			flags |= CONNTRACK_ENTRY_CHALLENGED;
+	}
 	conntrack_packet_accept(context, packet, conn, reply, to, flags);
 	if (to != CONNTRACK_STATE_TCP_CLOSE || !unanswered)
 		return conn;

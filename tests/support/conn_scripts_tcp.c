@@ -123,8 +123,25 @@ static const struct conn_script scripts[] = {
 		.text = "> S 1000 : SS new 120s\n"
 			"< A 9000 700 : SS 120s\n"
 			"> R 700 : CL 10s\n"
-			"> S 1000 : CL 10s | SS new 120s\n",
-		.differs = "the same SYN again is taken for one that the RST overtook" },
+			"> S 1000 : SS new 120s\n"
+			"< SA 5000 1001 : SR 60s\n"
+			"> A 1001 5001 : ES+ 432000s\n" },
+	{ .item = "tcp-challenge",
+		.name = "challenge to a SYN and to its repeat, then RST",
+		.text = "> S 1000 : SS new 120s\n"
+			"< A 9000 700 : SS 120s\n"
+			"> S 1000 : SS 120s\n"
+			"< A 9000 700 : SS 120s\n"
+			"> R 700 : CL 10s\n"
+			"> R 700 : CL 10s\n"
+			"> S 1000 : SS new 120s\n"
+			"< SA 5000 1001 : SR 60s\n" },
+	{ .item = "tcp-challenge",
+		.name = "challenge to a SYN, then RST of the server",
+		.text = "> S 1000 : SS new 120s\n"
+			"< A 9000 700 : SS 120s\n"
+			"< RA 9000 1001 : CL 10s\n"
+			"> S 1000 : CL 10s\n" },
 	{ .item = "tcp-challenge",
 		.name = "challenge to a SYN, then RST, then another SYN",
 		.text = "> S 1000 : SS new 120s\n"

@@ -251,6 +251,16 @@ static const struct conn_script scripts[] = {
 			"< SA 5000 2001 : SR 60s\n"
 			"> A 2001 5001 : ES+ 432000s\n" },
 	{ .item = "packetdrill",
+		.name = "syn_challenge_ack: half-open recovery with the same number",
+		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
+		.text = "> S 1000 ws 7 : SS new 120s\n"
+			"< A 9000 700 : SS 120s\n"
+			"> R 700 : CL 10s\n"
+			"> S 1000 ws 7 : SS new 120s\n"
+			"< SA 5000 1001 ws 7 : SR 60s\n"
+			"> A 1001 5001 : ES+ 432000s\n"
+			"> AP 1001 5001 +10 : ES+ 300s\n" },
+	{ .item = "packetdrill",
 		.name = "synack_old: a SYN-ACK of a connection before",
 		.windows = CONNTRACK_TCP_WINDOWS_STRICT,
 		.text = "> S 1000 : SS new 120s\n"
