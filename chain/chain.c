@@ -55,6 +55,11 @@ const char *chain_kind_name(enum chain_kind kind)
 	return (unsigned int)kind < CHAIN_KINDS_COUNT ? kinds[kind]->name : "?";
 }
 
+uint32_t chain_kind_user_bytes(enum chain_kind kind)
+{
+	return kinds[kind]->user_bytes;
+}
+
 void chain_function_config_defaults(struct chain_function_config *config, enum chain_kind kind)
 {
 	memset(config, 0, sizeof(*config));

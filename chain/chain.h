@@ -175,6 +175,8 @@ struct chain;
 /* "router" -> CHAIN_ROUTER; -ENOENT. */
 int chain_kind_from_name(const char *name, enum chain_kind *kind);
 const char *chain_kind_name(enum chain_kind kind);
+/* Bytes that a function of this kind has per connection: its part of chain_user_bytes. */
+uint32_t chain_kind_user_bytes(enum chain_kind kind);
 
 /* Fill a function's defaults. */
 void chain_function_config_defaults(struct chain_function_config *config, enum chain_kind kind);

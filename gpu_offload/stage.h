@@ -134,6 +134,15 @@ struct gpu_offload_stage_stats {
 	struct gpu_offload_batcher_stats batcher;
 };
 
+/* Memory that grows with the configuration, in bytes. */
+struct gpu_offload_stage_memory {
+	uint64_t queue_bytes, batches_bytes, hold_bytes, verdicts_bytes;
+};
+
+/* What a stage of this configuration will take; of one that create would refuse, too. */
+void gpu_offload_stage_memory(
+	const struct gpu_offload_stage_config *config, struct gpu_offload_stage_memory *memory);
+
 struct gpu_offload_stage;
 
 /* why (size bytes): the back end that was taken and the reason, or, on failure, what was wrong.

@@ -3,6 +3,7 @@
 #include "pipeline/bench_clock.h"
 #include "pipeline/bench_deletion_private.h"
 #include "pipeline/bench_queue.h"
+#include "pipeline/memory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -344,7 +345,10 @@ static int prepare(struct bench_deletion *bench)
 		bench->conns = (uint32_t)((double)bench->live_max / FILL) + 1;
 	if (options->conns == 0 && bench->conns < CONNS_MIN)
 		bench->conns = CONNS_MIN;
-	return error;
+	return error != 0
+		       ? error
+		       : pipeline_memory_check_conns(bench->conns, PIPELINE_MEMORY_LAB_BYTES,
+				 "--conns", bench->result->message, sizeof(bench->result->message));
 }
 
 static void describe(struct bench_deletion *bench)

@@ -7,6 +7,7 @@
 #include "pipeline/bench_judge.h"
 #include "pipeline/bench_traffic.h"
 #include "pipeline/lb_schedule.h"
+#include "pipeline/memory.h"
 #include "pipeline/pipeline.h"
 
 #include <errno.h>
@@ -431,7 +432,12 @@ int bench_lb_run(const struct bench_lb_options *options, struct bench_lb_result 
 	bench->result = result;
 	bench->stop = stop;
 	result->tsc_hz = bench_clock_tsc_hz();
-	int error = load_traffic(bench);
+	/* A connection with what the load balancer keeps of it. */
+	const uint64_t conn_bytes = PIPELINE_MEMORY_CONN_BYTES + chain_kind_user_bytes(CHAIN_LB);
+	int error = pipeline_memory_check_conns(
+		options->conns, conn_bytes, "--conns", result->message, sizeof(result->message));
+	if (error == 0)
+		error = load_traffic(bench);
 	if (error == 0)
 		error = load_schedule(bench);
 	if (error == 0)

@@ -4,6 +4,7 @@
 #include "pipeline/bench_clock.h"
 #include "pipeline/bench_sharing_private.h"
 #include "pipeline/bench_traffic.h"
+#include "pipeline/memory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -122,6 +123,10 @@ static int prepare(struct bench_sharing *bench)
 		conns *= options->workers[options->workers_count - 1];
 	result->conns = conns < CONNTRACK_SHARED_ENTRIES_MAX ? (uint32_t)conns
 							     : CONNTRACK_SHARED_ENTRIES_MAX;
+	error = pipeline_memory_check_conns(result->conns, PIPELINE_MEMORY_LAB_BYTES, "--conns",
+		result->message, sizeof(result->message));
+	if (error != 0)
+		return error;
 	bench->worker_of = malloc(bench->packets.count);
 	if (bench->worker_of == NULL)
 		return -ENOMEM;

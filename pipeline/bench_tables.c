@@ -5,6 +5,7 @@
 #include "pipeline/bench_clock.h"
 #include "pipeline/bench_tables_turn.h"
 #include "pipeline/eal.h"
+#include "pipeline/memory.h"
 #include "pipeline/table_names.h"
 
 #include <errno.h>
@@ -91,7 +92,7 @@ static void name_all(struct bench_tables_options *options)
 static int check(const struct bench_tables_options *options, char *message)
 {
 	uint64_t need = bench_tables_bytes(options);
-	uint64_t available = pipeline_eal_memory_available();
+	uint64_t available = pipeline_memory_available("");
 	if (need <= available)
 		return 0;
 	snprintf(message, BENCH_TABLES_MESSAGE_SIZE,
@@ -123,7 +124,7 @@ static void choose_pages(struct run *run)
 	struct bench_tables_result *result = run->result;
 	bool dpdk = dpdk_bytes(&result->options) != 0;
 	run->huge = !result->options.no_huge &&
-		    pipeline_eal_huge_bytes_free() >= bench_tables_bytes(&result->options);
+		    pipeline_memory_huge_free("") >= bench_tables_bytes(&result->options);
 	if (run->huge)
 		result->memory = "explicit huge pages";
 	else if (!transparent(""))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "pipeline/eal.h"
 
+#include "pipeline/memory.h"
 #include "pipeline/pipeline.h"
 
 #include <rte_debug.h>
@@ -10,7 +11,6 @@
 #include <rte_log.h>
 #include <rte_memory.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -20,53 +20,6 @@
 #include <unistd.h>
 
 enum { FILES_MIN = 32 };
-
-static const char huge_root[] = "/sys/kernel/mm/hugepages";
-
-static size_t read_number(const char *path)
-{
-	unsigned long long value = 0;
-	FILE *file = fopen(path, "r");
-	if (file == NULL)
-		return 0;
-	if (fscanf(file, "%llu", &value) != 1)
-		value = 0;
-	fclose(file);
-	return (size_t)value;
-}
-
-size_t pipeline_eal_huge_bytes_free(void)
-{
-	size_t bytes = 0;
-	DIR *directory = opendir(huge_root);
-	if (directory == NULL)
-		return 0;
-	for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-		unsigned long long size_kb;
-		char path[512];
-		if (sscanf(entry->d_name, "hugepages-%llukB", &size_kb) != 1)
-			continue;
-		snprintf(path, sizeof(path), "%s/%s/free_hugepages", huge_root, entry->d_name);
-		bytes += read_number(path) * (size_t)size_kb * 1024;
-	}
-	closedir(directory);
-	return bytes;
-}
-
-size_t pipeline_eal_memory_available(void)
-{
-	char line[128];
-	unsigned long long kilobytes;
-	size_t bytes = SIZE_MAX;
-	FILE *file = fopen("/proc/meminfo", "re");
-	if (file == NULL)
-		return SIZE_MAX;
-	while (bytes == SIZE_MAX && fgets(line, sizeof(line), file) != NULL)
-		if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
-			bytes = (size_t)kilobytes * 1024 + pipeline_eal_huge_bytes_free();
-	fclose(file);
-	return bytes;
-}
 
 static int advise(const struct rte_memseg_list *list, void *context)
 {
@@ -155,7 +108,7 @@ int pipeline_eal_start(const struct pipeline_eal_need *need, bool no_huge,
 			(unsigned long long)files.rlim_cur, FILES_MIN);
 		return -EMFILE;
 	}
-	bool take_huge = !no_huge && pipeline_eal_huge_bytes_free() >= need->huge_bytes;
+	bool take_huge = !no_huge && pipeline_memory_huge_free("") >= need->huge_bytes;
 	rte_log_set_global_level(RTE_LOG_CRIT);
 	if (start(need->plain_bytes, take_huge, devices, devices_count) >= 0) {
 		*huge = take_huge;

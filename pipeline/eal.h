@@ -11,12 +11,6 @@
 
 enum { PIPELINE_EAL_NOTE_SIZE = 128 };
 
-/* Free explicit huge pages, in bytes, over all sizes. */
-size_t pipeline_eal_huge_bytes_free(void);
-
-/* Memory that the machine could give now, huge pages included; SIZE_MAX when it does not say. */
-size_t pipeline_eal_memory_available(void);
-
 /* Ask for transparent huge pages for DPDK's memory, where it did not take explicit ones: before
  * much of it has been used. */
 void pipeline_eal_advise_huge(void);

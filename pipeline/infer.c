@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { VERDICTS_MAX = 1 << 22 };
-
 void infer_defaults(struct pipeline_infer *infer)
 {
 	infer->stage.features = GPU_OFFLOAD_SPI30;
@@ -107,7 +105,7 @@ int infer_setup(struct worker *worker)
 		stage.worker = worker->index;
 		stage.steer = steer;
 		stage.steer_context = worker;
-		stage.verdicts_max = config->infer.verdicts != NULL ? VERDICTS_MAX : 0;
+		stage.verdicts_max = config->infer.verdicts != NULL ? INFER_VERDICTS_MAX : 0;
 		stage.no_runs = config->ablations & PIPELINE_ABLATE_RUNS;
 		stage.hold_ns = times(stage.hold_ns, config->speed);
 		stage.deadline_ns = times(stage.deadline_ns, config->speed);

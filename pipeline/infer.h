@@ -7,6 +7,8 @@
 
 #include "pipeline/worker.h"
 
+enum { INFER_VERDICTS_MAX = 1 << 22 }; /* of one worker, for a file */
+
 void infer_defaults(struct pipeline_infer *infer);
 
 /* What pipeline_config_check has to say of it. 0 or -EINVAL with message. */

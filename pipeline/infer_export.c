@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "pipeline/infer_export.h"
+#include "pipeline/memory.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -310,11 +311,17 @@ static void destroy(struct infer_export *export, bool keep)
 	export->arena = NULL;
 }
 
-static int create_stages(struct infer_export *export)
+/* message: set when there is more to say than the error. */
+static int create_stages(struct infer_export *export, char *message)
 {
 	struct base_parse_config parse;
 	struct conntrack_config tracker;
-	int error = base_arena_create(&export->arena, false);
+	uint32_t user_bytes = gpu_offload_flow_bytes(export->features, export->options.depth);
+	int error = pipeline_memory_check_conns(export->options.conns,
+		PIPELINE_MEMORY_CONN_BYTES + user_bytes, "--conns or --depth", message,
+		PIPELINE_MESSAGE_SIZE);
+	if (error == 0)
+		error = base_arena_create(&export->arena, false);
 	if (error != 0)
 		return error;
 	base_parse_config_defaults(&parse);
@@ -323,7 +330,7 @@ static int create_stages(struct infer_export *export)
 		return error;
 	conntrack_config_defaults(&tracker);
 	tracker.entries_max = export->options.conns;
-	tracker.user_bytes = gpu_offload_flow_bytes(export->features, export->options.depth);
+	tracker.user_bytes = user_bytes;
 	tracker.arena = export->arena;
 	tracker.on_remove = on_remove;
 	tracker.on_remove_context = export;
@@ -342,6 +349,7 @@ int infer_export_create(struct infer_export **out, const struct infer_export_opt
 	}
 	struct infer_export *export = calloc(1, sizeof(*export));
 	int error = -ENOMEM;
+	message[0] = '\0';
 	if (export != NULL) {
 		export->features = features;
 		export->options = *options;
@@ -349,11 +357,11 @@ int infer_export_create(struct infer_export **out, const struct infer_export_opt
 			export->options.depth = gpu_offload_features_depth_default(features);
 		export->report.inputs = gpu_offload_features_inputs(features);
 		export->report.depth = export->options.depth;
-		error = create_stages(export);
+		error = create_stages(export, message);
 	}
-	if (error != 0)
+	if (error != 0 && message[0] == '\0')
 		snprintf(message, PIPELINE_MESSAGE_SIZE, "%s", strerror(-error));
-	else
+	if (error == 0)
 		error = open_outputs(export, path, message);
 	if (error != 0) {
 		infer_export_abandon(export);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "pipeline/input.h"
 
-#include "pipeline/eal.h"
+#include "pipeline/memory.h"
 #include "pipeline/source.h"
 #include "pipeline/stream_choice.h"
 
@@ -96,7 +96,7 @@ enum pipeline_exit input_open(struct input *input, uint64_t passes, struct pipel
 	struct stream_choice choice;
 	struct stream_files files;
 	stream_files_look(&files, config->paths, config->paths_count);
-	if (stream_choose(&choice, config, &files, passes, pipeline_eal_memory_available(),
+	if (stream_choose(&choice, config, &files, passes, pipeline_memory_available(""),
 		    result->message) != 0)
 		return PIPELINE_EXIT_USAGE;
 	input->streams = result->streamed = choice.stream;

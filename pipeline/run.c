@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One run or several over the same packets: load, schedule, start workers, repeat, collect. */
-#include "conntrack/foreign.h"
 #include "pipeline/collect.h"
 #include "pipeline/eal.h"
 #include "pipeline/infer.h"
 #include "pipeline/input.h"
+#include "pipeline/run_memory.h"
 #include "pipeline/worker_threads.h"
 
 #include <rte_cycles.h>
@@ -40,35 +40,10 @@ struct run {
 	struct gpu_offload_model *model; /* NULL unless flows are classified */
 };
 
-/* DPDK memory of the workers: packet buffers, route tables, rule tables, connection tables. */
-static size_t eal_bytes(
-	const struct run *run, const struct pipeline_config *config, size_t page_bytes)
+static uint64_t dpdk_bytes(
+	const struct run *run, const struct pipeline_config *config, uint64_t page_bytes)
 {
-	size_t buffers = config->rx == PIPELINE_RX_COLD ? 1u << 17 : config->rx_ring;
-	buffers += 2048;
-	if (config->reframer_enabled)
-		buffers += config->reframer.held_packets_max;
-	if (config->infer.enabled && config->infer.stage.hold_ns > 0)
-		buffers += config->infer.stage.hold_packets;
-	if (config->sink == PIPELINE_SINK_PORT)
-		buffers += 8192;
-	size_t room = input_frame_max(&run->input, config);
-	room = room < 2048 ? 2048 : room > UINT16_MAX ? UINT16_MAX : room;
-	size_t element = room + 512;
-	if (page_bytes < (1u << 20)) /* a buffer starts on a page of its own when few fit one */
-		element = (element + page_bytes - 1) / page_bytes * page_bytes;
-	size_t bytes = buffers * element;
-	for (uint32_t i = 0; i < config->chain.functions_count; i++) {
-		if (config->chain.functions[i].kind == CHAIN_ROUTER)
-			bytes += (size_t)160 << 20;
-		else if (config->chain.functions[i].kind == CHAIN_FIREWALL)
-			bytes += (size_t)256 << 20;
-	}
-	if (config->source == PIPELINE_SOURCE_PORT || config->sink == PIPELINE_SINK_PORT)
-		bytes += (size_t)64 << 20;
-	bytes += conntrack_foreign_dpdk_bytes(
-		config->conntrack.table, 2 * (uint64_t)config->conntrack.entries_max);
-	return bytes * config->workers;
+	return run_memory_dpdk_bytes(config, input_frame_max(&run->input, config), page_bytes);
 }
 
 static enum pipeline_exit start_dpdk(struct run *run)
@@ -80,8 +55,8 @@ static enum pipeline_exit start_dpdk(struct run *run)
 	bool huge;
 	for (size_t i = 0; i < run->variants_count; i++) {
 		const struct pipeline_config *each = &run->variants[i].config;
-		size_t huge_bytes = eal_bytes(run, each, HUGE_PAGE_BYTES);
-		size_t plain_bytes = eal_bytes(run, each, PAGE_BYTES);
+		size_t huge_bytes = dpdk_bytes(run, each, HUGE_PAGE_BYTES);
+		size_t plain_bytes = dpdk_bytes(run, each, PAGE_BYTES);
 		need.huge_bytes = huge_bytes > need.huge_bytes ? huge_bytes : need.huge_bytes;
 		need.plain_bytes = plain_bytes > need.plain_bytes ? plain_bytes : need.plain_bytes;
 	}
@@ -299,25 +274,30 @@ static enum pipeline_exit judge_all(struct run *run)
 	return gravest_first[worst];
 }
 
-/* Refuse what would make the system end processes. A connection takes about 100 bytes, and more
- * with a chain. */
+/* Packets that a variant can see in one pass; UINT64_MAX when nobody knows yet. */
+static uint64_t packets_most(const struct run *run, const struct pipeline_config *config)
+{
+	if (config->source == PIPELINE_SOURCE_PORT || run->input.streams)
+		return UINT64_MAX;
+	return run->input.plan.packets * config->loops * config->overlay;
+}
+
+/* Refuse what would make the system end processes. Variants have the machine in turns. */
 static enum pipeline_exit check_memory(struct run *run)
 {
-	enum { CONN_BYTES = 100 };
-	const struct gpu_offload_stage_config *infer = &run->config->infer.stage;
-	size_t bytes = CONN_BYTES;
-	if (run->config->infer.enabled)
-		bytes += gpu_offload_flow_bytes(
-			infer->features, gpu_offload_features_depth_max(infer->features));
-	size_t need = (size_t)run->config->conntrack.entries_max * run->config->workers * bytes;
-	size_t available = pipeline_eal_memory_available();
-	if (need <= available)
-		return PIPELINE_EXIT_OK;
-	snprintf(run->result->message, sizeof(run->result->message),
-		"connection tables need %zu MB, the machine has %zu MB free: lower --conns or "
-		"--workers",
-		need >> 20, available >> 20);
-	return PIPELINE_EXIT_RUN;
+	struct pipeline_memory_part parts[PIPELINE_MEMORY_PARTS_MAX];
+	const uint64_t available = pipeline_memory_available("");
+	for (size_t i = 0; i < run->variants_count; i++) {
+		const struct pipeline_config *config = &run->variants[i].config;
+		bool huge = !config->no_huge && pipeline_memory_huge_free("") >=
+							dpdk_bytes(run, config, HUGE_PAGE_BYTES);
+		size_t count = run_memory_parts(parts, config, input_frame_max(&run->input, config),
+			huge ? HUGE_PAGE_BYTES : PAGE_BYTES, packets_most(run, config));
+		if (pipeline_memory_check(parts, count, available, run->result->message,
+			    sizeof(run->result->message)) != 0)
+			return PIPELINE_EXIT_RUN;
+	}
+	return PIPELINE_EXIT_OK;
 }
 
 static void describe_input(struct run *run)

@@ -241,7 +241,7 @@ class Command(unittest.TestCase):
     def test_what_the_machine_cannot_hold_is_refused(self):
         done = run("replay", self.case, "--quiet", "--conns", 1 << 28, "--workers", 64)
         self.assertEqual(done.returncode, 3)
-        self.assertRegex(done.stderr, r"\Asheaf: connection tables need .* MB, .*\n\Z")
+        self.assertRegex(done.stderr, r"\Asheaf: the run needs \d+ MB \(connections \d+\), .*: lower --conns or --workers\n\Z")
 
         def few_files():
             resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))

@@ -10,6 +10,7 @@ import array
 import collections
 import json
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -114,6 +115,18 @@ class Replay(unittest.TestCase):
                         got = verdicts(path)
                         self.assertEqual({v.flow_id: v.label for v in got}, expected)
                         self.assertEqual(len(got), len(expected))
+
+    def test_more_memory_than_there_is(self):
+        memory = re.search(r"MemTotal: +(\d+) kB", pathlib.Path("/proc/meminfo").read_text())
+        if int(memory.group(1)) > 128 << 20:
+            self.skipTest("it may fit this machine")
+        infer = f"model={TREE},batch=65536,inflight=64,queue=1048576,hold=1ms,held=1048576"
+        done = run(SHEAF, "replay", SAMPLE, "--infer", infer, "--workers", 64)
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertRegex(done.stderr, r"\Asheaf: the run needs \d{6} MB \(packet buffers \d+, flows "
+                         r"that wait \d+, batches \d+\), the machine has \d+ MB free: lower "
+                         r"--workers, --infer held=, --infer queue=, --infer batch= or --infer "
+                         r"inflight=\n\Z")
 
     def test_the_same_everywhere(self):
         infer = f"model={TREE},depth=8,batch=32,delay=2ms,drop=9,mark=15:10"
