@@ -374,7 +374,7 @@ static uint64_t firewall_digest(
 	const struct firewall_flow *flow = chain_function_part_const(firewall->context, user);
 	if (flow->verdict == VERDICT_UNKNOWN)
 		return 0;
-	return chain_digest_word(chain_digest_conn(conn), flow->verdict);
+	return chain_digest_conn(conn) + chain_digest_pair(CHAIN_DIGEST_FIRST, flow->verdict, 0);
 }
 
 const struct chain_function_ops chain_firewall_ops = {

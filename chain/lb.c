@@ -426,8 +426,9 @@ static uint64_t lb_digest(const void *function, const struct conntrack_conn *con
 	const struct lb_flow *flow = chain_function_part_const(lb->context, user);
 	if (flow->choice < CHOICE_FIRST)
 		return 0;
-	return chain_digest_word(chain_digest_conn(conn),
-		lb->backends.targets[flow->choice - CHOICE_FIRST].identity);
+	return chain_digest_conn(conn) +
+	       chain_digest_pair(CHAIN_DIGEST_FIRST,
+		       lb->backends.targets[flow->choice - CHOICE_FIRST].identity, 0);
 }
 
 /* What the table says of a packet without a connection suffices, unless a backend to come would

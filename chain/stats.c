@@ -199,15 +199,12 @@ static uint64_t stats_digest(
 	const struct stats_flow *flow = chain_function_part_const(stats->context, user);
 	if (!flow->seen)
 		return 0;
-	uint64_t digest = chain_digest_conn(conn);
-	for (unsigned int direction = 0; direction < 2; direction++) {
-		digest = chain_digest_word(digest, flow->packets[direction]);
-		digest = chain_digest_word(digest, flow->wire_bytes[direction]);
-		digest = chain_digest_word(digest, flow->tcp_flags[direction]);
-	}
-	digest = chain_digest_word(digest, flow->first_ns);
-	digest = chain_digest_word(digest, flow->last_ns);
-	return chain_digest_word(digest, flow->related_packets);
+	uint64_t seen = (uint64_t)flow->tcp_flags[0] << 8 | flow->tcp_flags[1];
+	return chain_digest_conn(conn) +
+	       chain_digest_pair(CHAIN_DIGEST_FIRST, flow->packets[0], flow->wire_bytes[0]) +
+	       chain_digest_pair(CHAIN_DIGEST_FIRST + 1, flow->packets[1], flow->wire_bytes[1]) +
+	       chain_digest_pair(CHAIN_DIGEST_FIRST + 2, flow->first_ns, flow->last_ns) +
+	       chain_digest_pair(CHAIN_DIGEST_FIRST + 3, flow->related_packets, seen);
 }
 
 const struct chain_function_ops chain_stats_ops = {

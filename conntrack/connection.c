@@ -42,39 +42,69 @@ static void queue_unlink(struct conntrack *tracker, enum conntrack_queue_kind ki
 		tracker->links[links.newer].older = links.older;
 }
 
-/* The oldest connections are the coldest: what the next eviction looks at, and what removing the
- * last one looked at needs, is asked for one eviction ahead. */
-static void prefetch_victims(const struct conntrack *tracker, uint32_t looked_at, uint32_t next)
+/* What removing it begins with; its owner reads its memory. */
+static void prefetch_victim(const struct conntrack *tracker, uint32_t conn)
 {
-	if (looked_at != BASE_CONN_NONE && tracker->lab == NULL) {
-		BASE_PREFETCH_W(conntrack_table_bucket(&tracker->table,
-			conntrack_table_mix(&tracker->table, tracker->hashes[looked_at])));
-		conntrack_expiry_prefetch(&tracker->expiry, looked_at);
-	}
-	if (next == BASE_CONN_NONE)
-		return;
-	BASE_PREFETCH_W(&tracker->entries[next]);
-	BASE_PREFETCH_W(&tracker->links[next]);
-	BASE_PREFETCH(&tracker->hashes[next]);
+	BASE_PREFETCH_W(&tracker->entries[conn]);
+	BASE_PREFETCH(&tracker->hashes[conn]);
 	if (tracker->lab == NULL)
-		BASE_PREFETCH_W(&tracker->expiry.position[next]);
+		BASE_PREFETCH_W(&tracker->expiry.position[conn]);
 	for (uint32_t at = 0; at < tracker->user_stride; at += BASE_CACHE_LINE)
-		BASE_PREFETCH_W((uint8_t *)conntrack_user_at(tracker, next) + at);
+		BASE_PREFETCH_W((uint8_t *)conntrack_user_at(tracker, conn) + at);
+}
+
+/* What removing it goes on with, which follows from the former. */
+static void prefetch_victim_further(const struct conntrack *tracker, uint32_t conn)
+{
+	if (tracker->lab != NULL)
+		return;
+	BASE_PREFETCH_W(conntrack_table_bucket(
+		&tracker->table, conntrack_table_mix(&tracker->table, tracker->hashes[conn])));
+	conntrack_expiry_prefetch(&tracker->expiry, conn);
+}
+
+/* The hints begin anew from the oldest, with the last one in the place before `step`. */
+static void scouts_begin(
+	const struct conntrack *tracker, struct conntrack_queue *queue, uint32_t step)
+{
+	uint32_t conn = queue->oldest;
+	for (uint32_t i = 0; i < CONNTRACK_SCOUTS && conn != BASE_CONN_NONE; i++) {
+		queue->scouts.conn[(step + i) % CONNTRACK_SCOUTS] = conn;
+		conn = tracker->links[conn].newer;
+	}
+}
+
+/* An eviction takes the oldest or one of the few behind it: prepare later ones. */
+static void scouts_step(const struct conntrack *tracker, struct conntrack_queue *queue)
+{
+	struct conntrack_scouts *scouts = &queue->scouts;
+	uint32_t step = scouts->steps++;
+	if (step % CONNTRACK_SCOUTS_LAST == 0)
+		scouts_begin(tracker, queue, step);
+	uint32_t last = scouts->conn[(step - 1) % CONNTRACK_SCOUTS];
+	uint32_t next = tracker->links[last].newer;
+	if (next == BASE_CONN_NONE)
+		next = queue->oldest;
+	scouts->conn[step % CONNTRACK_SCOUTS] = next;
+	BASE_PREFETCH_W(&tracker->links[next]);
+	prefetch_victim(tracker, next);
+	prefetch_victim_further(
+		tracker, scouts->conn[(step - CONNTRACK_SCOUTS / 2) % CONNTRACK_SCOUTS]);
 }
 
 /* The entry that was seen least recently among the first `looks` of a queue. */
-static uint32_t queue_oldest(const struct conntrack *tracker, enum conntrack_queue_kind kind,
+static uint32_t queue_oldest(struct conntrack *tracker, enum conntrack_queue_kind kind,
 	unsigned int looks, uint32_t best)
 {
-	uint32_t conn = tracker->queues[kind].oldest, last = BASE_CONN_NONE;
+	uint32_t conn = tracker->queues[kind].oldest;
+	if (conn != BASE_CONN_NONE)
+		scouts_step(tracker, &tracker->queues[kind]);
 	for (; looks > 0 && conn != BASE_CONN_NONE; looks--) {
 		if (best == BASE_CONN_NONE ||
 			tracker->entries[conn].last_seen_ns < tracker->entries[best].last_seen_ns)
 			best = conn;
-		last = conn;
 		conn = tracker->links[conn].newer;
 	}
-	prefetch_victims(tracker, last, conn);
 	return best;
 }
 

@@ -86,18 +86,36 @@ static uint64_t slot_tick(const struct conntrack_expiry *expiry, unsigned int sl
 	return (base + ((slot - base) & SLOT_MASK)) << shift;
 }
 
-static unsigned int slot_for(const struct conntrack_expiry *expiry, uint64_t tick)
+/* Where an entry waits, and the tick that this slot fires at. */
+struct place {
+	unsigned int slot;
+	uint64_t tick;
+};
+
+/* For a tick behind the current one. */
+static struct place place_for(const struct conntrack_expiry *expiry, uint64_t tick)
 {
-	unsigned int shift = 0;
-	for (unsigned int level = 0; level < CONNTRACK_EXPIRY_LEVELS; level++) {
-		if ((tick >> shift) - (expiry->current >> shift) < CONNTRACK_EXPIRY_SLOTS)
-			return level * CONNTRACK_EXPIRY_SLOTS +
-			       (unsigned int)(tick >> shift & SLOT_MASK);
+	/* The first level at which it is less than a turn away. Rounding may make it a whole one,
+	 * then it is the next level. */
+	unsigned int bits = 63 - (unsigned int)__builtin_clzll(tick - expiry->current);
+	unsigned int level = bits / CONNTRACK_EXPIRY_SLOT_BITS;
+	unsigned int shift = level * CONNTRACK_EXPIRY_SLOT_BITS;
+	if ((tick >> shift) - (expiry->current >> shift) == CONNTRACK_EXPIRY_SLOTS) {
+		level++;
 		shift += CONNTRACK_EXPIRY_SLOT_BITS;
 	}
-	shift -= CONNTRACK_EXPIRY_SLOT_BITS;
-	return (CONNTRACK_EXPIRY_LEVELS - 1) * CONNTRACK_EXPIRY_SLOTS +
-	       (unsigned int)(((expiry->current >> shift) + SLOT_MASK) & SLOT_MASK);
+	uint64_t turn;
+	if (BASE_LIKELY(level < CONNTRACK_EXPIRY_LEVELS)) {
+		turn = tick >> shift;
+	} else {
+		level = CONNTRACK_EXPIRY_LEVELS - 1;
+		shift = level * CONNTRACK_EXPIRY_SLOT_BITS;
+		turn = (expiry->current >> shift) + SLOT_MASK;
+	}
+	return (struct place){
+		.slot = level * CONNTRACK_EXPIRY_SLOTS + (unsigned int)(turn & SLOT_MASK),
+		.tick = turn << shift,
+	};
 }
 
 void conntrack_expiry_start(struct conntrack_expiry *expiry, uint64_t now_ns)
@@ -135,6 +153,13 @@ static void chunk_pop(struct conntrack_expiry *expiry, unsigned int slot)
 	expiry->chunks_used--;
 }
 
+static void note_fire(struct conntrack_expiry *expiry, uint64_t tick)
+{
+	uint64_t fire_ns = ticks_to_ns(expiry, tick);
+	if (fire_ns < expiry->next_fire_ns)
+		expiry->next_fire_ns = fire_ns;
+}
+
 void conntrack_expiry_arm(struct conntrack_expiry *expiry, uint32_t index, uint64_t due_ns)
 {
 	if (due_ns == CONNTRACK_EXPIRY_NEVER)
@@ -143,19 +168,17 @@ void conntrack_expiry_arm(struct conntrack_expiry *expiry, uint32_t index, uint6
 	uint64_t tick = conntrack_expiry_due_tick(expiry, due_ns);
 	if (tick <= expiry->current)
 		tick = expiry->current + 1; /* never into the slot that may be firing */
-	unsigned int slot = slot_for(expiry, tick);
+	struct place place = place_for(expiry, tick);
 
-	uint32_t head = expiry->head[slot];
+	uint32_t head = expiry->head[place.slot];
+	if (head == NONE) /* of an occupied slot it is known when it fires */
+		note_fire(expiry, place.tick);
 	if (head == NONE || expiry->chunks[head].count == CHUNK_INDICES)
-		head = chunk_push(expiry, slot);
+		head = chunk_push(expiry, place.slot);
 	struct conntrack_expiry_chunk *chunk = &expiry->chunks[head];
 	expiry->position[index] = head << PLACE_BITS | chunk->count;
 	chunk->index[chunk->count++] = index;
 	expiry->armed++;
-
-	uint64_t fire_ns = ticks_to_ns(expiry, slot_tick(expiry, slot));
-	if (fire_ns < expiry->next_fire_ns)
-		expiry->next_fire_ns = fire_ns;
 }
 
 void conntrack_expiry_disarm(struct conntrack_expiry *expiry, uint32_t index)

@@ -138,7 +138,10 @@ int conntrack_create(struct conntrack **out, const struct conntrack_config *conf
 	if (tracker->half_open_max == 0)
 		tracker->half_open_max = config->entries_max / 2 + (config->entries_max == 1);
 	for (unsigned int i = 0; i < CONNTRACK_QUEUES_COUNT; i++)
-		tracker->queues[i] = (struct conntrack_queue){ BASE_CONN_NONE, BASE_CONN_NONE };
+		tracker->queues[i] = (struct conntrack_queue){
+			.oldest = BASE_CONN_NONE,
+			.newest = BASE_CONN_NONE,
+		};
 	set_timeouts(tracker);
 	error = allocate(tracker);
 	if (error != 0) {

@@ -26,9 +26,24 @@ enum conntrack_queue_kind {
 	CONNTRACK_QUEUE_NONE = CONNTRACK_QUEUES_COUNT
 };
 
+enum {
+	CONNTRACK_SCOUTS = 16,      /* evictions that are prepared */
+	CONNTRACK_SCOUTS_LAST = 64, /* evictions for which hints are good */
+};
+
+/* The oldest connections of a queue are the coldest. Which ones evictions take next is known, so
+ * the memory that each will need is asked for some evictions ahead, a step at each eviction. These
+ * are hints: what has left the queue since only costs a prefetch, and now and then they begin anew
+ * from the oldest. */
+struct conntrack_scouts {
+	uint32_t conn[CONNTRACK_SCOUTS]; /* ring: the last ones that were asked for */
+	uint32_t steps;
+};
+
 struct conntrack_queue {
 	uint32_t oldest;
 	uint32_t newest;
+	struct conntrack_scouts scouts;
 };
 
 struct conntrack_links {

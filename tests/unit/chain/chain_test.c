@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The framework, and the statistics function, which needs no runtime. */
 #include "chain/chain.h"
+#include "chain/digest.h"
 
 #include "tests/support/chain_world.h"
 #include "tests/unit/chain/test.h"
@@ -50,6 +51,35 @@ static void impossible_chains_are_refused_with_a_reason(void **state)
 	assert_non_null(strstr(message, "unknown kind"));
 	assert_null(chain);
 	base_arena_destroy(arena);
+}
+
+/* Every bit of every word counts, and the place of a word as well. */
+static void digests_tell_words_apart(void **state)
+{
+	struct conntrack_conn conn = { .key = { .family = 4, .protocol = 6 } };
+	uint64_t same = chain_digest_conn(&conn);
+	uint8_t *bytes = (uint8_t *)&conn.key;
+	(void)state;
+	for (unsigned int bit = 0; bit < 8 * sizeof(conn.key); bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_true(chain_digest_conn(&conn) != same);
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	assert_true(chain_digest_conn(&conn) == same);
+	conn.origin_reversed = true;
+	assert_true(chain_digest_conn(&conn) != same);
+	for (uint64_t a = 0; a < 64; a++) {
+		for (uint64_t b = 0; b < a; b++) {
+			uint64_t digest = chain_digest_pair(3, a, b);
+			assert_true(digest != chain_digest_pair(3, b, a));
+			assert_true(digest != chain_digest_pair(4, a, b));
+			assert_true(digest + chain_digest_pair(4, b, a) !=
+				    chain_digest_pair(3, b, a) + chain_digest_pair(4, a, b));
+			assert_true(
+				digest + chain_digest_pair(4, a, b) !=
+				chain_digest_pair(3, a + 1, b) + chain_digest_pair(4, a - 1, b));
+		}
+	}
 }
 
 static void an_empty_chain_is_a_chain(void **state)
@@ -194,6 +224,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_and_kinds_are_one_to_one),
 		cmocka_unit_test(impossible_chains_are_refused_with_a_reason),
+		cmocka_unit_test(digests_tell_words_apart),
 		cmocka_unit_test(an_empty_chain_is_a_chain),
 		cmocka_unit_test(functions_of_one_kind_keep_their_memory_apart),
 		cmocka_unit_test(statistics_count_wire_bytes_and_apart_what_is_not_of_the_flow),
