@@ -112,6 +112,11 @@ uint32_t gpu_offload_backend_poll(
 	return backend->ops->poll(backend, done, max);
 }
 
+int gpu_offload_backend_lost(const struct gpu_offload_backend *backend, char text[], size_t size)
+{
+	return backend->ops->lost != NULL ? backend->ops->lost(backend, text, size) : 0;
+}
+
 int gpu_offload_backend_pin(struct gpu_offload_backend *backend, void *memory, size_t size)
 {
 	return backend->ops->pin != NULL ? backend->ops->pin(backend, memory, size) : 0;

@@ -69,11 +69,11 @@ struct gpu_offload_backend_config {
 	enum gpu_offload_cuda_mode cuda_mode;
 	int cuda_device;
 	const char *cuda_library; /* NULL: libcuda.so.1; a path, for a test double */
-	/* Wall time for the watchdog, monotone, in ns; NULL: no watchdog. */
+	/* Wall time for the watchdog, monotone, in ns; NULL: no watchdog, and a device that never
+	 * ends is waited for without end. */
 	uint64_t (*clock_ns)(void *clock);
 	void *clock;
-	uint64_t
-		watchdog_ns; /* a batch that takes longer is given back with -ETIMEDOUT; 0: never */
+	uint64_t watchdog_ns; /* of a batch: then -ETIMEDOUT for it and all others; 0: none */
 };
 
 struct gpu_offload_backend;
@@ -90,6 +90,8 @@ struct gpu_offload_backend_ops {
 	int (*submit)(struct gpu_offload_backend *backend, struct gpu_offload_batch *batch);
 	uint32_t (*poll)(struct gpu_offload_backend *backend, struct gpu_offload_batch *done[],
 		uint32_t max);
+	/* Whether the device was given up: 0, or the status of its batches and why. NULL: never. */
+	int (*lost)(const struct gpu_offload_backend *backend, char text[], size_t size);
 	/* Memory that will hold batches' inputs and outputs; NULL: nothing to gain by telling. */
 	int (*pin)(struct gpu_offload_backend *backend, void *memory, size_t size);
 	void (*unpin)(struct gpu_offload_backend *backend, void *memory);
@@ -122,6 +124,12 @@ int gpu_offload_backend_submit(
 /* Batches that are done, at most max; status says how each ended. Never waits. */
 uint32_t gpu_offload_backend_poll(
 	struct gpu_offload_backend *backend, struct gpu_offload_batch *done[], uint32_t max);
+
+/*
+ * 0 while the back end works. Else it gave its device up, and gives every batch back with the
+ * status that is returned: -EIO, -ENOMEM, -ETIMEDOUT; text says why in one line.
+ */
+int gpu_offload_backend_lost(const struct gpu_offload_backend *backend, char text[], size_t size);
 
 /*
  * Tell that inputs, labels and scores of batches to come lie in this memory, so that a device can

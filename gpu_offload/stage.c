@@ -419,6 +419,11 @@ const char *gpu_offload_stage_backend(const struct gpu_offload_stage *stage)
 	return gpu_offload_backend_name(stage->backend);
 }
 
+int gpu_offload_stage_lost(const struct gpu_offload_stage *stage, char text[], size_t size)
+{
+	return gpu_offload_backend_lost(stage->backend, text, size);
+}
+
 /* ---- life ----------------------------------------------------------------------------------- */
 
 static int classify_spare(void *server, const float *row, uint32_t *label)
@@ -494,11 +499,10 @@ static int allocate(struct gpu_offload_stage *stage)
 static int create_backends(struct gpu_offload_stage *stage, char why[], size_t size)
 {
 	const struct gpu_offload_stage_config *config = &stage->config;
-	struct gpu_offload_backend_config backend = {
-		.model = config->model,
-		.rows_max = config->batcher.batch_max,
-		.batches_max = config->batcher.batches_max,
-	};
+	struct gpu_offload_backend_config backend = config->server;
+	backend.model = config->model;
+	backend.rows_max = config->batcher.batch_max;
+	backend.batches_max = config->batcher.batches_max;
 	char ignored[GPU_OFFLOAD_MESSAGE_SIZE];
 	int error =
 		gpu_offload_backend_create(&stage->backend, config->backend, &backend, why, size);
@@ -539,15 +543,18 @@ int gpu_offload_stage_create(struct gpu_offload_stage **out,
 			stage->config.depth = gpu_offload_features_depth_default(config->features);
 		error = allocate(stage);
 	}
-	if (error == 0)
+	bool told = false; /* by the back end, whose memory may be a device's */
+	if (error == 0) {
 		error = create_backends(stage, why, size);
+		told = error != 0 && why[0] != '\0';
+	}
 	if (error == 0)
 		error = create_batcher(stage);
 	if (error == 0) {
 		*out = stage;
 		return 0;
 	}
-	if (why[0] == '\0' || error == -ENOMEM)
+	if (!told)
 		snprintf(why, size, "%s", strerror(-error));
 	gpu_offload_stage_destroy(stage);
 	return error;

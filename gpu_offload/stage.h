@@ -97,6 +97,9 @@ struct gpu_offload_stage_config {
 	uint32_t depth; /* 0: the features' default */
 	const struct gpu_offload_model *model;
 	const char *backend; /* "auto", "cpu", ... */
+	/* How a GPU is reached, and the watchdog: without a clock a GPU that never answers is
+	 * waited for without end. model, rows_max, batches_max are the stage's. */
+	struct gpu_offload_backend_config server;
 	/* inputs, submit, poll, server, classify and answer are the stage's; service_ns, delay_ns
 	 * and the rest the caller's. */
 	struct gpu_offload_batcher_config batcher;
@@ -182,3 +185,5 @@ void gpu_offload_stage_stats_add(
 const struct gpu_offload_verdict *gpu_offload_stage_verdicts(
 	const struct gpu_offload_stage *stage, uint64_t *count);
 const char *gpu_offload_stage_backend(const struct gpu_offload_stage *stage);
+/* As gpu_offload_backend_lost: flows that were asked of it since have failed. */
+int gpu_offload_stage_lost(const struct gpu_offload_stage *stage, char text[], size_t size);

@@ -111,6 +111,9 @@ void collect_worker(struct pipeline_result *result, struct collect_sample *sampl
 		gpu_offload_stage_stats_add(&result->infer, &worker->infer_stats);
 		gpu_offload_model_info(worker->shared->model, &result->infer_model);
 		memcpy(result->infer_note, worker->infer_note, sizeof(result->infer_note));
+		if (worker->infer_lost[0] != '\0')
+			snprintf(result->infer_lost, sizeof(result->infer_lost), "worker %u: %s",
+				worker->index, worker->infer_lost);
 	}
 	add_chain(result, worker);
 	add_books(&result->books, &worker->books);

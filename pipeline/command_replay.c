@@ -67,7 +67,8 @@ static enum pipeline_exit check(struct command *command, const struct options *o
 static bool has_results(enum pipeline_exit code)
 {
 	return code == PIPELINE_EXIT_OK || code == PIPELINE_EXIT_BOOKS ||
-	       code == PIPELINE_EXIT_DAMAGED || code == PIPELINE_EXIT_INTERRUPTED;
+	       code == PIPELINE_EXIT_DAMAGED || code == PIPELINE_EXIT_INTERRUPTED ||
+	       code == PIPELINE_EXIT_LOST;
 }
 
 static struct progress progress_of(const struct command *command, const struct options *options)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "pipeline/infer.h"
 
+#include "base/cycles.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@ void infer_defaults(struct pipeline_infer *infer)
 	infer->stage.batcher.queue_max = 4096;
 	infer->stage.batcher.delay_ns = 1000000;
 	infer->stage.batcher.service_ns = 100000;
+	infer->stage.server.watchdog_ns = UINT64_C(10000000000);
 }
 
 static int refuse(char *message, const char *what)
@@ -93,6 +96,13 @@ static uint64_t times(uint64_t ns, double speed)
 	return (uint64_t)((double)ns * speed + 0.5);
 }
 
+/* Of the watchdog. */
+static uint64_t wall_ns(void *shared)
+{
+	const struct worker_shared *run = shared;
+	return (uint64_t)((double)base_cycles() / run->tsc_hz * 1e9);
+}
+
 int infer_setup(struct worker *worker)
 {
 	const struct pipeline_config *config = worker->shared->config;
@@ -101,6 +111,8 @@ int infer_setup(struct worker *worker)
 	int error = find_targets(worker, &config->infer);
 	if (error == 0) {
 		stage.model = worker->shared->model;
+		stage.server.clock_ns = wall_ns;
+		stage.server.clock = worker->shared;
 		stage.arena = worker->arena;
 		stage.worker = worker->index;
 		stage.steer = steer;
@@ -130,6 +142,7 @@ bool infer_settle(struct worker *worker)
 	if (worker->infer == NULL)
 		return true;
 	gpu_offload_stage_stats(worker->infer, &worker->infer_stats);
+	(void)gpu_offload_stage_lost(worker->infer, worker->infer_lost, sizeof(worker->infer_lost));
 	const struct gpu_offload_batcher_stats *batcher = &stats->batcher;
 	uint64_t ended = batcher->answered + batcher->rejected + batcher->expired + batcher->failed;
 	return batcher->waiting == 0 && batcher->in == ended && stats->asked == batcher->in &&

@@ -50,6 +50,7 @@ enum pipeline_exit {
 	PIPELINE_EXIT_BOOKS = 4,   /* books do not balance, or packets of a flow were reordered */
 	PIPELINE_EXIT_DAMAGED = 5, /* completed, but an input was damaged (located in the output) */
 	PIPELINE_EXIT_INTERRUPTED = 6, /* stopped by SIGINT; books balanced */
+	PIPELINE_EXIT_LOST = 7,        /* completed, but a back end lost its device: flows failed */
 };
 
 enum pipeline_source_kind { PIPELINE_SOURCE_TRACE, PIPELINE_SOURCE_PORT };
@@ -179,6 +180,8 @@ struct pipeline_result {
 	struct gpu_offload_stage_stats infer;
 	struct gpu_offload_model_info infer_model;
 	char infer_note[GPU_OFFLOAD_MESSAGE_SIZE]; /* the back end that was taken, and why */
+	/* Empty, or why a worker's back end gave its device up, in any repeat. */
+	char infer_lost[GPU_OFFLOAD_MESSAGE_SIZE + 32];
 	uint32_t chain_count;
 	struct chain_function_stats chain[CHAIN_FUNCTIONS_MAX]; /* counters' names: below */
 	char counter_names[CHAIN_FUNCTIONS_MAX][CHAIN_COUNTERS_MAX][CHAIN_NAME_SIZE + 16];

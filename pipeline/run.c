@@ -189,8 +189,9 @@ static enum pipeline_exit run_repeat(struct run *run, struct variant *variant)
 		return exit;
 	}
 	uint64_t fingerprint = collect_fingerprint(result);
+	/* When a device was lost depends on the machine, and so does which flows failed. */
 	if (variant->repeats != 0 && fingerprint != variant->fingerprint && !result->interrupted &&
-		config->clock == PIPELINE_CLOCK_VIRTUAL)
+		config->clock == PIPELINE_CLOCK_VIRTUAL && result->infer_lost[0] == '\0')
 		result->repeats_differ = true;
 	variant->fingerprint = fingerprint;
 	variant->repeats++;
@@ -252,6 +253,12 @@ static enum pipeline_exit judge(const struct variant *variant)
 		snprintf(result->message, sizeof(result->message), "interrupted");
 		return PIPELINE_EXIT_INTERRUPTED;
 	}
+	if (result->infer_lost[0] != '\0') {
+		snprintf(result->message, sizeof(result->message),
+			"infer: %s (%" PRIu64 " flows failed)", result->infer_lost,
+			result->infer.batcher.failed);
+		return PIPELINE_EXIT_LOST;
+	}
 	return result->load.damages_count != 0 ? PIPELINE_EXIT_DAMAGED : PIPELINE_EXIT_OK;
 }
 
@@ -259,7 +266,8 @@ static enum pipeline_exit judge(const struct variant *variant)
 static enum pipeline_exit judge_all(struct run *run)
 {
 	static const enum pipeline_exit gravest_first[] = { PIPELINE_EXIT_BOOKS,
-		PIPELINE_EXIT_INTERRUPTED, PIPELINE_EXIT_DAMAGED, PIPELINE_EXIT_OK };
+		PIPELINE_EXIT_INTERRUPTED, PIPELINE_EXIT_LOST, PIPELINE_EXIT_DAMAGED,
+		PIPELINE_EXIT_OK };
 	size_t worst = BASE_ARRAY_COUNT(gravest_first) - 1;
 	run->result = run->variants[0].result;
 	for (size_t i = 0; i < run->variants_count; i++) {

@@ -80,6 +80,7 @@ struct worker {
 	struct conntrack_stats conntrack_stats;
 	struct gpu_offload_stage_stats infer_stats;
 	char infer_note[GPU_OFFLOAD_MESSAGE_SIZE];
+	char infer_lost[GPU_OFFLOAD_MESSAGE_SIZE]; /* empty: not lost */
 	struct chain_function_stats chain_stats[CHAIN_FUNCTIONS_MAX];
 	uint64_t flow_digest;
 

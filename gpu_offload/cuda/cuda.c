@@ -93,9 +93,12 @@ static uint32_t cuda_poll(
 {
 	struct cuda_backend *cuda = (struct cuda_backend *)backend;
 	uint32_t count = 0;
-	if (cuda->lost == 0 && cuda->in_flight > 0 &&
-		cuda->device.api.context_set(cuda->device.context) != CUDA_OK)
-		lose(cuda, -EIO);
+	int error = 0;
+	if (cuda->lost == 0 && cuda->in_flight > 0)
+		error = cuda_device_check(
+			&cuda->device, cuda->device.api.context_set(cuda->device.context));
+	if (error != 0)
+		lose(cuda, error);
 	for (uint32_t i = 0; i < backend->config.batches_max && count < max; i++) {
 		struct cuda_place *place = &cuda->places[i];
 		if (place->batch == NULL)
@@ -117,15 +120,42 @@ static uint32_t cuda_poll(
 	return count;
 }
 
+static int cuda_lost(const struct gpu_offload_backend *backend, char text[], size_t size)
+{
+	const struct cuda_backend *cuda = (const struct cuda_backend *)backend;
+	const char *is = cuda->device.api.is_double ? "TEST DOUBLE of " : "";
+	if (cuda->lost == -ETIMEDOUT)
+		snprintf(text, size, "%s%s: no answer within %.3g s", is, cuda->device.name,
+			(double)backend->config.watchdog_ns / 1e9);
+	else if (cuda->lost != 0)
+		snprintf(text, size, "%s%s: %s", is, cuda->device.name,
+			cuda->device.error != 0
+				? cuda_api_error(&cuda->device.api, cuda->device.error)
+				: "the kernel that stays has ended");
+	return cuda->lost;
+}
+
 /* ---- life --------------------------------------------------------------------------------- */
 
-/* Whether the kernel that stays has ended, as it was told to. */
-static bool ring_ended(struct cuda_backend *cuda)
+/* Whether what was put before an event has ended, or the device failed and ended with it. */
+static bool ended(struct cuda_backend *cuda, void *event, uint64_t since_ns)
 {
-	uint64_t since = now_ns(cuda);
-	int result;
-	while ((result = cuda->device.api.event_query(cuda->places[0].event)) == CUDA_NOT_READY) {
-		if (too_long(cuda, since))
+	while (event != NULL && cuda->device.api.event_query(event) == CUDA_NOT_READY) {
+		if (too_long(cuda, since_ns))
+			return false;
+	}
+	return true;
+}
+
+/* Whether the device is at rest, so that memory can be taken from it: the kernel that stays was
+ * told to end, and batches that were given up may still run. */
+static bool at_rest(struct cuda_backend *cuda)
+{
+	uint64_t since_ns = now_ns(cuda);
+	if (cuda->lost == -ETIMEDOUT)
+		return false;
+	for (uint32_t i = 0; i < cuda->backend.config.batches_max; i++) {
+		if (!ended(cuda, cuda->places[i].event, since_ns))
 			return false;
 	}
 	return true;
@@ -147,12 +177,9 @@ static void cuda_destroy(struct gpu_offload_backend *backend)
 	struct cuda_backend *cuda = (struct cuda_backend *)backend;
 	wait_all(cuda);
 	cuda->device.api.context_set(cuda->device.context);
-	bool answers = cuda->lost != -ETIMEDOUT;
 	if (cuda->ring != NULL)
 		cuda_ring_stop(cuda); /* also where nobody waits for it to be heard */
-	if (answers && cuda->ring != NULL && cuda->places[0].event != NULL)
-		answers = ring_ended(cuda);
-	if (!answers) {
+	if (!at_rest(cuda)) {
 		cuda_program_free(&cuda->program);
 		free(cuda);
 		return;
@@ -231,4 +258,5 @@ const struct gpu_offload_backend_ops backend_cuda = {
 	.destroy = cuda_destroy,
 	.submit = cuda_submit,
 	.poll = cuda_poll,
+	.lost = cuda_lost,
 };

@@ -9,27 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, NOT_READY = 600, ILLEGAL = 700 };
-enum { ALLOCATIONS_MAX = 1024 };
-
-static const size_t DEVICE_BYTES = (size_t)1 << 36;
 
 /* ---- state -------------------------------------------------------------------------------- */
-
-struct allocation {
-	uint64_t address;
-	size_t size;
-};
 
 struct mock_cuda_control mock_control = {
 	.version = 13000, .devices = 1, .processors = 132, .shared_bytes = 232448
 };
-static struct allocation device_memory[ALLOCATIONS_MAX], host_memory[ALLOCATIONS_MAX];
-static char *trap, *alias; /* one memory twice: as the host sees it, and as the device does */
-static size_t used;
 static struct base_rng rng;
 static uint64_t events_recorded, last_completed;
 static int shared_allowed[4];
@@ -63,7 +48,7 @@ struct mock_cuda_control *mock_cuda_control(void)
 /* Its presence says what this is. */
 const int sheaf_cuda_is_a_test_double = 1;
 
-static bool failing(const char *function, int *result)
+bool mock_failing(const char *function, int *result)
 {
 	if (mock_control.fail_function == NULL || strcmp(mock_control.fail_function, function) != 0)
 		return false;
@@ -74,14 +59,6 @@ static bool failing(const char *function, int *result)
 	*result = mock_control.fail_result;
 	return true;
 }
-
-/* For a function's first line: what it was told to fail with. */
-#define MAY_FAIL()                                                                                 \
-	do {                                                                                       \
-		int failure;                                                                       \
-		if (failing(__func__, &failure))                                                   \
-			return failure;                                                            \
-	} while (0)
 
 static void read_environment(void)
 {
@@ -95,56 +72,14 @@ static void read_environment(void)
 		mock_control.fail_result = result;
 	}
 	mock_control.wrong |= getenv("MOCK_CUDA_WRONG") != NULL;
+	const char *hang = getenv("MOCK_CUDA_HANG"), *version = getenv("MOCK_CUDA_VERSION");
+	if (hang != NULL)
+		mock_control.hang_after = (uint32_t)strtoul(hang, NULL, 10) + 1;
+	if (version != NULL)
+		mock_control.version = (int)strtol(version, NULL, 10);
 }
 
-static bool inside(const struct allocation *table, uint64_t address, size_t size)
-{
-	for (int i = 0; i < ALLOCATIONS_MAX; i++) {
-		if (table[i].size != 0 && address >= table[i].address &&
-			address - table[i].address <= table[i].size &&
-			size <= table[i].size - (address - table[i].address))
-			return true;
-	}
-	return false;
-}
-
-static bool add(struct allocation *table, uint64_t address, size_t size)
-{
-	for (int i = 0; i < ALLOCATIONS_MAX; i++) {
-		if (table[i].size == 0) {
-			table[i] = (struct allocation){ address, size };
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool take_out(struct allocation *table, uint64_t address)
-{
-	for (int i = 0; i < ALLOCATIONS_MAX; i++) {
-		if (table[i].size != 0 && table[i].address == address) {
-			table[i].size = 0;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* What a kernel may follow: device memory, or pinned host memory. */
-void *mock_at(uint64_t address)
-{
-	if (address >= (uintptr_t)trap && address < (uintptr_t)trap + DEVICE_BYTES &&
-		inside(device_memory, address, 1))
-		return alias + (address - (uintptr_t)trap);
-	if (address != 0 && !inside(host_memory, address, 1)) {
-		fprintf(stderr, "mock_cuda: a kernel follows %#lx, which is no memory of its\n",
-			(unsigned long)address);
-		abort();
-	}
-	return (void *)(uintptr_t)address;
-}
-
-static int push(struct stream *stream, const struct op *op)
+int mock_push(struct stream *stream, const struct op *op)
 {
 	mock_graph_push(stream->capturing ? &stream->captured : &stream->queue, op);
 	return OK;
@@ -157,17 +92,7 @@ int cuInit(unsigned int flags)
 {
 	read_environment();
 	MAY_FAIL();
-	if (trap == NULL) {
-		int fd = memfd_create("mock_cuda", MFD_CLOEXEC);
-		if (fd < 0 || ftruncate(fd, (off_t)DEVICE_BYTES) != 0)
-			abort();
-		trap = mmap(NULL, DEVICE_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-		alias = mmap(NULL, DEVICE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-			fd, 0);
-		close(fd);
-		if (trap == MAP_FAILED || alias == MAP_FAILED)
-			abort();
-	}
+	mock_memory_map();
 	if (mock_control.devices == 0)
 		return NO_DEVICE;
 	return flags == 0 ? OK : INVALID;
@@ -261,7 +186,7 @@ int cuModuleLoadData(void **module, const void *image)
 	if (image == NULL)
 		return INVALID;
 	mock_control.live_modules++;
-	*module = &device_memory;
+	*module = &mock_control;
 	return OK;
 }
 
@@ -297,104 +222,6 @@ int cuFuncSetAttribute(void *function, int attribute, int value)
 	return attribute == 8 && value <= mock_control.shared_bytes ? OK : INVALID;
 }
 
-int cuMemAlloc_v2(uint64_t *address, size_t size);
-int cuMemAlloc_v2(uint64_t *address, size_t size)
-{
-	MAY_FAIL();
-	if (size == 0 || size > DEVICE_BYTES - used)
-		return size == 0 ? INVALID : NO_MEMORY;
-	*address = (uintptr_t)trap + used;
-	if (!add(device_memory, *address, size))
-		return NO_MEMORY;
-	used += (size + 8191) / 4096 * 4096; /* a page between two */
-	mock_control.live_device++;
-	return OK;
-}
-
-int cuMemFree_v2(uint64_t address);
-int cuMemFree_v2(uint64_t address)
-{
-	if (!take_out(device_memory, address))
-		return INVALID;
-	mock_control.live_device--;
-	return OK;
-}
-
-int cuMemHostAlloc(void **memory, size_t size, unsigned int flags);
-int cuMemHostAlloc(void **memory, size_t size, unsigned int flags)
-{
-	MAY_FAIL();
-	*memory = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
-	if (*memory == NULL || (flags & ~7u) != 0 || !add(host_memory, (uintptr_t)*memory, size))
-		return NO_MEMORY;
-	memset(*memory, 0xa5, size);
-	mock_control.live_host++;
-	return OK;
-}
-
-int cuMemFreeHost(void *memory);
-int cuMemFreeHost(void *memory)
-{
-	if (!take_out(host_memory, (uintptr_t)memory))
-		return INVALID;
-	free(memory);
-	mock_control.live_host--;
-	return OK;
-}
-
-int cuMemHostRegister_v2(void *memory, size_t size, unsigned int flags);
-int cuMemHostRegister_v2(void *memory, size_t size, unsigned int flags)
-{
-	(void)flags;
-	return add(host_memory, (uintptr_t)memory, size) ? OK : NO_MEMORY;
-}
-
-int cuMemHostUnregister(void *memory);
-int cuMemHostUnregister(void *memory)
-{
-	return take_out(host_memory, (uintptr_t)memory) ? OK : INVALID;
-}
-
-int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned int flags);
-int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned int flags)
-{
-	MAY_FAIL();
-	if (flags != 0 || !inside(host_memory, (uintptr_t)memory, 1))
-		return INVALID;
-	*address = (uintptr_t)memory;
-	return OK;
-}
-
-int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size);
-int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size)
-{
-	MAY_FAIL();
-	if (!inside(device_memory, to, size))
-		return INVALID;
-	memcpy(mock_at(to), from, size);
-	return OK;
-}
-
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, void *stream);
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, void *stream)
-{
-	MAY_FAIL();
-	if (!inside(device_memory, to, size) || !inside(host_memory, (uintptr_t)from, size))
-		return INVALID;
-	const struct op op = { .kind = OP_IN, .copy = { to, (void *)(uintptr_t)from, size } };
-	return push(stream, &op);
-}
-
-int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, void *stream);
-int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, void *stream)
-{
-	MAY_FAIL();
-	if (!inside(device_memory, from, size) || !inside(host_memory, (uintptr_t)to, size))
-		return INVALID;
-	const struct op op = { .kind = OP_OUT, .copy = { from, to, size } };
-	return push(stream, &op);
-}
-
 int cuStreamCreate(void **stream, unsigned int flags);
 int cuStreamCreate(void **stream, unsigned int flags)
 {
@@ -427,6 +254,7 @@ int cuStreamBeginCapture_v2(void *handle, int mode)
 	if (stream->capturing || mode != 1)
 		return INVALID;
 	stream->capturing = true;
+	free(stream->captured.ops);
 	stream->captured = (struct graph){ 0 };
 	return OK;
 }
@@ -435,10 +263,11 @@ int cuStreamEndCapture(void *handle, void **graph);
 int cuStreamEndCapture(void *handle, void **graph)
 {
 	struct stream *stream = handle;
+	stream->capturing = false; /* whatever comes of it */
+	MAY_FAIL();
 	struct graph *made = keep(malloc(sizeof(*made)));
 	*made = stream->captured;
 	stream->captured = (struct graph){ 0 };
-	stream->capturing = false;
 	*graph = made;
 	mock_control.live_graphs++;
 	return OK;
@@ -482,7 +311,7 @@ int cuGraphLaunch(void *executable, void *stream)
 	MAY_FAIL();
 	const struct op op = { .kind = OP_GRAPH, .graph = executable };
 	mock_control.graph_launches++;
-	return push(stream, &op);
+	return mock_push(stream, &op);
 }
 
 int cuEventCreate(void **event, unsigned int flags);
@@ -518,7 +347,7 @@ int cuEventRecord(void *handle, void *stream)
 		.recorded = true,
 		.stream = stream,
 	};
-	push(stream, &op);
+	mock_push(stream, &op);
 	event->position = event->stream->queue.count;
 	return OK;
 }
@@ -533,12 +362,12 @@ int cuEventQuery(void *handle)
 	struct stream *stream = event->stream;
 	if (stream->has_thread)
 		return atomic_load(&stream->thread_ended) ? OK : NOT_READY;
-	if (mock_control.hang)
-		return NOT_READY;
 	if (event->queries > 0) {
 		event->queries--;
 		return NOT_READY;
 	}
+	if (!mock_goes_on())
+		return NOT_READY;
 	while (stream->executed < event->position)
 		mock_execute(&stream->queue.ops[stream->executed++]);
 	event->complete = true;
@@ -596,5 +425,5 @@ int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid_y, uns
 			return INVALID;
 		return start_persistent(stream, grid_x, grid_y, arguments);
 	}
-	return push(stream, &op);
+	return mock_push(stream, &op);
 }

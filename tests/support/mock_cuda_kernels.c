@@ -81,6 +81,13 @@ void mock_graph_push(struct graph *graph, const struct op *op)
 	graph->ops[graph->count++] = *op;
 }
 
+bool mock_goes_on(void)
+{
+	if (mock_control.hang_after > 0 && --mock_control.hang_after == 0)
+		mock_control.hang = true;
+	return !mock_control.hang;
+}
+
 static uint32_t load(uint32_t *at)
 {
 	return atomic_load_explicit((_Atomic uint32_t *)at, memory_order_acquire);
@@ -101,12 +108,12 @@ void *mock_persistent(void *argument)
 {
 	struct stream *stream = argument;
 	uint32_t served[CUDA_SLOTS_MAX] = { 0 }, at = 0;
-	while (mock_control.hang || load(&stream->ring->stop) == 0) {
+	while (mock_control.hang || (load(&stream->ring->stop) == 0 && !mock_control.quit)) {
 		/* Slots in an order of its own: batches overtake each other. */
 		at = (at + stream->slots - 1) % stream->slots;
 		uint32_t s = at;
 		uint32_t request = load(&stream->ring->slots[s].request);
-		if (request != served[s] && !mock_control.hang) {
+		if (request != served[s] && mock_goes_on()) {
 			serve(stream, s, request);
 			served[s] = request;
 		} else {

@@ -14,6 +14,19 @@ void *mock_at(uint64_t address);
 
 extern struct mock_cuda_control mock_control;
 
+/* Of the driver. */
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, NOT_READY = 600, ILLEGAL = 700 };
+
+/* Whether this function was told to fail, and with what. */
+bool mock_failing(const char *function, int *result);
+/* For a function's first line: what it was told to fail with. */
+#define MAY_FAIL()                                                                                 \
+	do {                                                                                       \
+		int failure;                                                                       \
+		if (mock_failing(__func__, &failure))                                              \
+			return failure;                                                            \
+	} while (0)
+
 struct layer_arguments {
 	struct cuda_layer layer;
 	uint64_t x, second, y;
@@ -73,6 +86,11 @@ struct stream {
 	int error;
 };
 
+/* A batch is about to be done: whether the device does not hang instead. */
+bool mock_goes_on(void);
+void mock_memory_map(void);
+/* Put an entry on a stream, or into the graph that records it. */
+int mock_push(struct stream *stream, const struct op *op);
 void mock_graph_push(struct graph *graph, const struct op *op);
 /* What one entry of a stream does. */
 void mock_execute(const struct op *op);

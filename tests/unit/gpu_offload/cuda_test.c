@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -25,6 +26,8 @@ struct world {
 	struct mock_cuda_control *control;
 	void *handle;
 	uint64_t now_ns, step_ns;
+	bool unwatched;
+	int device;
 };
 
 static uint64_t world_clock(void *clock)
@@ -53,7 +56,8 @@ static int create(struct world *world, const char *name, const struct gpu_offloa
 		.batches_max = IN_FLIGHT,
 		.cuda_mode = mode,
 		.cuda_library = world->library,
-		.clock_ns = world_clock,
+		.cuda_device = world->device,
+		.clock_ns = world->unwatched ? NULL : world_clock,
 		.clock = world,
 		.watchdog_ns = UINT64_C(1000000000000), /* of a clock that ticks at each look */
 	};
@@ -194,8 +198,8 @@ static const char *const calls[] = { "cuInit", "cuDriverGetVersion", "cuDeviceGe
 	"cuCtxSetCurrent", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute",
 	"cuMemAlloc_v2", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2", "cuMemcpyHtoD_v2",
 	"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuStreamCreate", "cuStreamBeginCapture_v2",
-	"cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuEventCreate", "cuEventRecord",
-	"cuEventQuery", "cuLaunchKernel" };
+	"cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuEventCreate",
+	"cuEventRecord", "cuEventQuery", "cuLaunchKernel" };
 
 /* One call of the driver fails, with that error; false: it was not even reached. */
 static bool survives(struct world *world, const char *call, uint32_t after, int result, int mode,
@@ -276,6 +280,137 @@ static void device_that_hangs_is_given_up(void **state)
 	}
 }
 
+/* One batch that is handed over and not waited for. */
+static struct gpu_offload_batch *hand_over(
+	struct gpu_offload_backend *backend, const struct gpu_offload_model *model)
+{
+	struct gpu_offload_batch *batch = kit_batch(model, ROWS);
+	assert_int_equal(gpu_offload_backend_submit(backend, batch), 0);
+	return batch;
+}
+
+static int wait_for(struct gpu_offload_backend *backend, struct gpu_offload_batch *batch)
+{
+	struct gpu_offload_batch *done;
+	while (gpu_offload_backend_poll(backend, &done, 1) == 0)
+		;
+	assert_ptr_equal(done, batch);
+	int status = batch->status;
+	kit_batch_free(batch);
+	return status;
+}
+
+static void assert_lost(
+	const struct gpu_offload_backend *backend, int expected, const char *expected_text)
+{
+	char text[GPU_OFFLOAD_MESSAGE_SIZE] = "";
+	assert_int_equal(gpu_offload_backend_lost(backend, text, sizeof(text)), expected);
+	assert_string_equal(text, expected_text);
+}
+
+static void lost_device_says_why(void **state)
+{
+	struct world *world = *state;
+	struct gpu_offload_backend *backend;
+	char why[GPU_OFFLOAD_MESSAGE_SIZE];
+	static const struct {
+		int result, status;
+		const char *text;
+	} cases[] = {
+		{ 719, -EIO, "TEST DOUBLE of no GPU 0: CUDA_ERROR_LAUNCH_FAILED" },
+		{ 2, -ENOMEM, "TEST DOUBLE of no GPU 0: CUDA_ERROR_OUT_OF_MEMORY" },
+		{ 12345, -EIO, "TEST DOUBLE of no GPU 0: an unknown error" },
+	};
+	for (size_t i = 0; i < BASE_ARRAY_COUNT(cases); i++) {
+		reset(world);
+		struct gpu_offload_model *model = make_model(world, true);
+		assert_int_equal(create(world, "cuda", model, 0, &backend, why), 0);
+		assert_lost(backend, 0, "");
+		world->control->fail_function = "cuEventQuery";
+		world->control->fail_result = cases[i].result;
+		struct gpu_offload_batch *batch = hand_over(backend, model);
+		assert_int_equal(wait_for(backend, batch), cases[i].status);
+		assert_lost(backend, cases[i].status, cases[i].text);
+		gpu_offload_backend_destroy(backend);
+		assert_all_given_back(world->control);
+		gpu_offload_model_destroy(model);
+	}
+}
+
+static void kernel_that_ends_by_itself_is_a_lost_device(void **state)
+{
+	struct world *world = *state;
+	struct gpu_offload_backend *backend;
+	char why[GPU_OFFLOAD_MESSAGE_SIZE];
+	reset(world);
+	struct gpu_offload_model *model = make_model(world, true);
+	assert_int_equal(create(world, "cuda", model, 2, &backend, why), 0);
+	world->control->quit = true;
+	usleep(20000);
+	struct gpu_offload_batch *batch = hand_over(backend, model);
+	assert_int_equal(wait_for(backend, batch), -EIO);
+	assert_lost(backend, -EIO, "TEST DOUBLE of no GPU 0: the kernel that stays has ended");
+	gpu_offload_backend_destroy(backend);
+	assert_all_given_back(world->control);
+	gpu_offload_model_destroy(model);
+}
+
+/* Whoever leaves need not have polled; without a watchdog, too. */
+static void batches_in_flight_do_not_keep_it_from_ending(void **state)
+{
+	struct world *world = *state;
+	char why[GPU_OFFLOAD_MESSAGE_SIZE];
+	for (int mode = 0; mode < 3; mode++) {
+		for (int watched = 0; watched < 2; watched++) {
+			struct gpu_offload_backend *backend;
+			struct gpu_offload_batch *batches[IN_FLIGHT];
+			reset(world);
+			struct gpu_offload_model *model = make_model(world, true);
+			world->unwatched = !watched;
+			assert_int_equal(create(world, "cuda", model, mode, &backend, why), 0);
+			world->control->delay_max = 3;
+			for (int i = 0; i < IN_FLIGHT; i++)
+				batches[i] = hand_over(backend, model);
+			gpu_offload_backend_destroy(backend);
+			for (int i = 0; i < IN_FLIGHT; i++) {
+				assert_int_equal(batches[i]->status, 0);
+				kit_batch_free(batches[i]);
+			}
+			assert_all_given_back(world->control);
+			gpu_offload_model_destroy(model);
+		}
+	}
+	world->unwatched = false;
+}
+
+/* One submission fails while another batch still runs, and goes on running for ever: what that one
+ * may still write is not freed. */
+static void memory_of_a_silent_device_is_left_alone(void **state)
+{
+	struct world *world = *state;
+	for (int mode = 0; mode < 2; mode++) {
+		struct gpu_offload_backend *backend;
+		char why[GPU_OFFLOAD_MESSAGE_SIZE];
+		reset(world);
+		struct gpu_offload_model *model = make_model(world, true);
+		assert_int_equal(create(world, "cuda", model, mode, &backend, why), 0);
+		world->control->hang = true;
+		world->step_ns = UINT64_C(10000000000);
+		struct gpu_offload_batch *first = hand_over(backend, model);
+		world->control->fail_function = "cuEventRecord";
+		world->control->fail_result = 719;
+		struct gpu_offload_batch *second = hand_over(backend, model);
+		assert_int_equal(wait_for(backend, first), -EIO);
+		assert_int_equal(wait_for(backend, second), -EIO);
+		uint32_t device = world->control->live_device, host = world->control->live_host;
+		gpu_offload_backend_destroy(backend);
+		assert_int_equal(world->control->live_device, device);
+		assert_int_equal(world->control->live_host, host);
+		assert_true(device > 0 && host == IN_FLIGHT);
+		gpu_offload_model_destroy(model);
+	}
+}
+
 static void lines_say_why_there_is_no_gpu(void **state)
 {
 	struct world *world = *state;
@@ -290,6 +425,20 @@ static void lines_say_why_there_is_no_gpu(void **state)
 	world->control->devices = 0;
 	assert_int_equal(create(world, "cuda", model, 0, &backend, why), -ENODEV);
 	assert_string_equal(why, "cuda: no GPU: CUDA_ERROR_NO_DEVICE");
+	reset(world);
+	world->control->fail_function = "cuModuleLoadData";
+	world->control->fail_result = 209;
+	assert_int_equal(create(world, "cuda", model, 0, &backend, why), -ENOTSUP);
+	assert_string_equal(why, "cuda: kernels for sm_80 and later: CUDA_ERROR_NO_BINARY_FOR_GPU");
+	for (world->device = -1; world->device < 2; world->device += 2) {
+		char expected[64];
+		snprintf(expected, sizeof(expected), "cuda: GPU: got number %d, there are 1",
+			world->device);
+		reset(world);
+		assert_int_equal(create(world, "cuda", model, 0, &backend, why), -ENODEV);
+		assert_string_equal(why, expected);
+	}
+	world->device = 0;
 	reset(world);
 	world->control->processors = 2;
 	assert_int_equal(create(world, "cuda", model, 2, &backend, why), -ENOTSUP);
@@ -378,6 +527,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test_prestate(batches_come_back_right_in_every_mode, &world),
 		cmocka_unit_test_prestate(every_call_may_fail, &world),
 		cmocka_unit_test_prestate(device_that_hangs_is_given_up, &world),
+		cmocka_unit_test_prestate(lost_device_says_why, &world),
+		cmocka_unit_test_prestate(kernel_that_ends_by_itself_is_a_lost_device, &world),
+		cmocka_unit_test_prestate(batches_in_flight_do_not_keep_it_from_ending, &world),
+		cmocka_unit_test_prestate(memory_of_a_silent_device_is_left_alone, &world),
 		cmocka_unit_test_prestate(lines_say_why_there_is_no_gpu, &world),
 		cmocka_unit_test_prestate(auto_takes_the_gpu_or_says_why_not, &world),
 		cmocka_unit_test_prestate(host_traps_on_device_memory, &world),
