@@ -2,6 +2,7 @@
 #include "conntrack/shared_judge.h"
 
 #include "base/compiler.h"
+#include "base/sort.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -135,20 +136,24 @@ static int expect(struct conntrack_shared_judge *judge, const struct base_packet
 	return 0;
 }
 
-int conntrack_shared_judge_expect(
-	struct conntrack_shared_judge *judge, const struct base_packet *packets, uint64_t count)
+int conntrack_shared_judge_expect(struct conntrack_shared_judge *judge,
+	const struct base_packet *packets, uint64_t count, const atomic_bool *stop)
 {
 	const struct base_packet **order = malloc((count + 1) * sizeof(*order));
+	const struct base_packet **spare = malloc((count + 1) * sizeof(*spare));
 	uint64_t used = 0;
-	int error = 0;
-	if (order == NULL)
+	if (order == NULL || spare == NULL) {
+		free(order);
+		free(spare);
 		return -ENOMEM;
+	}
 	for (uint64_t i = 0; i < count; i++) {
 		if ((packets[i].flags & (BASE_PACKET_FLOW | BASE_PACKET_ICMP_ERROR)) ==
 			BASE_PACKET_FLOW)
 			order[used++] = &packets[i];
 	}
-	qsort(order, used, sizeof(*order), compare_packets);
+	int error = base_sort(order, spare, used, sizeof(*order), compare_packets, stop);
+	free(spare);
 	judge->expected.count = 0;
 	for (uint64_t i = 0; i < used && error == 0; i++)
 		error = expect(judge, order[i]);

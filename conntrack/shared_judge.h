@@ -23,6 +23,8 @@
 
 #include "conntrack/shared.h"
 
+#include <stdatomic.h>
+
 struct conntrack_shared_verdict {
 	uint64_t flows, connections; /* of the reference */
 	uint64_t compared_flows;     /* whole; the others by their sums */
@@ -39,9 +41,9 @@ int conntrack_shared_judge_create(struct conntrack_shared_judge **out, unsigned 
 	const uint64_t timeout_ns[CONNTRACK_SHARED_TIMEOUTS_COUNT]);
 void conntrack_shared_judge_destroy(struct conntrack_shared_judge *judge);
 
-/* All packets, in the order of their times. -ENOMEM. */
-int conntrack_shared_judge_expect(
-	struct conntrack_shared_judge *judge, const struct base_packet *packets, uint64_t count);
+/* All packets, in the order of their times. -ENOMEM; -EINTR: stop (may be NULL) was set. */
+int conntrack_shared_judge_expect(struct conntrack_shared_judge *judge,
+	const struct base_packet *packets, uint64_t count, const atomic_bool *stop);
 
 /* For conntrack_shared_config.on_remove. Out of memory aborts. */
 void conntrack_shared_collect(

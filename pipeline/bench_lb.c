@@ -386,11 +386,11 @@ static void summarise(struct bench_lb_case *to, double *cycles, uint32_t repeats
 static int load_traffic(struct bench *bench)
 {
 	const struct bench_lb_options *options = bench->options;
-	int error =
-		options->trace != NULL
-			? bench_traffic_load(&bench->calm, options->trace, bench->result->message)
-			: bench_traffic_make(&bench->calm, options->flows, options->packets,
-				  options->duration_ns, options->seed);
+	int error = options->trace != NULL
+			    ? bench_traffic_load(&bench->calm, options->trace, bench->stop,
+				      bench->result->message)
+			    : bench_traffic_make(&bench->calm, options->flows, options->packets,
+				      options->duration_ns, options->seed, bench->stop);
 	size_t count = 0;
 	if (error == 0)
 		traces_trace_records(bench->calm.trace, &count);
@@ -401,7 +401,7 @@ static int load_traffic(struct bench *bench)
 	}
 	if (error == 0 && options->flood > 0)
 		error = bench_traffic_flood(
-			&bench->flood, &bench->calm, options->flood, options->seed);
+			&bench->flood, &bench->calm, options->flood, options->seed, bench->stop);
 	return error;
 }
 

@@ -38,8 +38,8 @@ static int load_made(struct bench_sharing *bench)
 	const struct bench_sharing_options *options = bench->options;
 	struct bench_traffic traffic;
 	struct traces_packets *stream;
-	int error = bench_traffic_make(
-		&traffic, options->flows, options->packets, options->duration_ns, options->seed);
+	int error = bench_traffic_make(&traffic, options->flows, options->packets,
+		options->duration_ns, options->seed, bench->stop);
 	if (error != 0)
 		return error;
 	error = traces_packets_of_trace(&stream, traffic.trace, 0);
@@ -90,7 +90,7 @@ static int expect(struct bench_sharing *bench)
 		&bench->judge, CONNTRACK_SHARED_WORKERS_MAX, timeout_ns);
 	if (error == 0)
 		error = conntrack_shared_judge_expect(
-			bench->judge, bench->packets.packets, bench->packets.count);
+			bench->judge, bench->packets.packets, bench->packets.count, bench->stop);
 	if (error == 0)
 		error = conntrack_shared_judge_verdict(bench->judge, false, &nothing);
 	if (error != 0)

@@ -4,6 +4,7 @@
 #include "base/checksum.h"
 #include "base/parse.h"
 #include "base/rng.h"
+#include "base/sort.h"
 #include "conntrack/conntrack.h"
 
 #include <errno.h>
@@ -11,7 +12,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FRAME4_BYTES = 64, FRAME6_BYTES = 78, ETHERNET_BYTES = 14, TCP_BYTES = 20 };
+enum {
+	FRAME4_BYTES = 64,
+	FRAME6_BYTES = 78,
+	ETHERNET_BYTES = 14,
+	TCP_BYTES = 20,
+	LOOK = 1 << 16, /* packets between looks at the stop flag */
+};
+
+static bool look(const atomic_bool *stop, uint64_t count)
+{
+	/* Partner: the signal handler; nothing is read behind it. */
+	return count % LOOK == 0 && stop != NULL &&
+	       atomic_load_explicit(stop, memory_order_relaxed);
+}
 
 /* One packet to come. */
 struct event {
@@ -124,14 +138,15 @@ static uint64_t plan_flow(struct base_rng *rng, struct event *events, uint32_t f
 	return count;
 }
 
-static int write_events(struct traces_trace *trace, const struct event *events, uint64_t count)
+static int write_events(struct traces_trace *trace, const struct event *events, uint64_t count,
+	const atomic_bool *stop)
 {
 	uint8_t frame[FRAME6_BYTES];
 	for (uint64_t i = 0; i < count; i++) {
 		uint32_t flow = events[i].flow;
 		size_t size = write_frame(frame, flow % 4 == 3, 0x0a000000 + flow / 50000,
 			1024 + flow % 50000, (uint32_t)i, events[i].tcp_flags);
-		int error = append(trace, events[i].time_ns, frame, size);
+		int error = look(stop, i) ? -EINTR : append(trace, events[i].time_ns, frame, size);
 		if (error)
 			return error;
 	}
@@ -139,20 +154,25 @@ static int write_events(struct traces_trace *trace, const struct event *events, 
 }
 
 int bench_traffic_make(struct bench_traffic *traffic, uint64_t flows, uint64_t packets,
-	uint64_t duration_ns, uint64_t seed)
+	uint64_t duration_ns, uint64_t seed, const atomic_bool *stop)
 {
 	struct base_rng rng;
 	uint64_t per_flow = packets / flows < 3 ? 3 : packets / flows, count = 0;
 	memset(traffic, 0, sizeof(*traffic));
 	base_rng_seed(&rng, seed);
 	struct event *events = calloc(flows * per_flow, sizeof(*events));
-	int error = events == NULL ? -ENOMEM : traces_trace_create(&traffic->trace);
-	for (uint64_t i = 0; i < flows && error == 0; i++)
+	struct event *spare = calloc(flows * per_flow, sizeof(*spare));
+	int error =
+		events == NULL || spare == NULL ? -ENOMEM : traces_trace_create(&traffic->trace);
+	for (uint64_t i = 0; i < flows && error == 0; i++) {
 		count += plan_flow(&rng, events + count, (uint32_t)i, per_flow, duration_ns);
-	if (error == 0) {
-		qsort(events, count, sizeof(*events), compare_events);
-		error = write_events(traffic->trace, events, count);
+		error = look(stop, i) ? -EINTR : 0;
 	}
+	if (error == 0)
+		error = base_sort(events, spare, count, sizeof(*events), compare_events, stop);
+	free(spare);
+	if (error == 0)
+		error = write_events(traffic->trace, events, count, stop);
 	traffic->duration_ns = duration_ns;
 	free(events);
 	if (error)
@@ -201,7 +221,8 @@ static bool sieve_keeps(struct sieve *sieve, struct base_packet *packet)
 	       (packet->flags & BASE_PACKET_TUNNEL) == 0;
 }
 
-static int sift(struct bench_traffic *traffic, struct sieve *sieve, const struct traces_trace *all)
+static int sift(struct bench_traffic *traffic, struct sieve *sieve, const struct traces_trace *all,
+	const atomic_bool *stop)
 {
 	size_t count;
 	const struct traces_record *records = traces_trace_records(all, &count);
@@ -209,6 +230,8 @@ static int sift(struct bench_traffic *traffic, struct sieve *sieve, const struct
 	for (size_t i = 0; i < count; i++) {
 		struct base_packet packet;
 		const uint8_t *frame = traces_trace_bytes(all) + records[i].offset;
+		if (look(stop, i))
+			return -EINTR;
 		if (records[i].time_ns > first_ns && records[i].time_ns - first_ns > now_ns)
 			now_ns = records[i].time_ns - first_ns;
 		base_packet_reset(&packet);
@@ -231,13 +254,17 @@ static int sift(struct bench_traffic *traffic, struct sieve *sieve, const struct
 	return 0;
 }
 
-int bench_traffic_load(struct bench_traffic *traffic, const char *path, char *message)
+int bench_traffic_load(
+	struct bench_traffic *traffic, const char *path, const atomic_bool *stop, char *message)
 {
+	struct traces_load_options load;
 	struct traces_load_report report;
 	struct traces_trace *all = NULL;
 	struct sieve sieve = { 0 };
 	memset(traffic, 0, sizeof(*traffic));
-	int error = traces_trace_load(&all, &path, 1, NULL, &report);
+	traces_load_options_defaults(&load);
+	load.stop = stop;
+	int error = traces_trace_load(&all, &path, 1, &load, &report);
 	if (error != 0) {
 		snprintf(message, TRACES_MESSAGE_SIZE, "%s", report.message);
 		return error;
@@ -246,7 +273,7 @@ int bench_traffic_load(struct bench_traffic *traffic, const char *path, char *me
 	if (error == 0)
 		error = sieve_create(&sieve);
 	if (error == 0)
-		error = sift(traffic, &sieve, all);
+		error = sift(traffic, &sieve, all, stop);
 	sieve_destroy(&sieve);
 	traces_trace_destroy(all);
 	if (error)
@@ -255,8 +282,8 @@ int bench_traffic_load(struct bench_traffic *traffic, const char *path, char *me
 }
 
 /* After each packet as many SYNs as are due; they share its time. */
-int bench_traffic_flood(
-	struct bench_traffic *out, const struct bench_traffic *calm, double rate, uint64_t seed)
+int bench_traffic_flood(struct bench_traffic *out, const struct bench_traffic *calm, double rate,
+	uint64_t seed, const atomic_bool *stop)
 {
 	size_t count, position = 0;
 	const struct traces_record *records = traces_trace_records(calm->trace, &count);
@@ -275,6 +302,8 @@ int bench_traffic_flood(
 		error = traces_trace_append(out->trace, &records[i],
 			traces_trace_bytes(calm->trace) + records[i].offset);
 		position++;
+		if (error == 0 && look(stop, i))
+			error = -EINTR;
 		for (due += rate; due >= 1 && error == 0; due -= 1) {
 			uint64_t random = base_rng_u64(&rng);
 			/* 100.64.0.0/10: no client of made traffic is there. */

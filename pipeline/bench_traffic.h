@@ -18,11 +18,12 @@ struct bench_traffic {
 	uint64_t duration_ns;
 };
 
-/* -ENOMEM; -EINVAL, ... with message. */
+/* -ENOMEM; -EINTR: stop (may be NULL) was set; -EINVAL, ... with message. */
 int bench_traffic_make(struct bench_traffic *traffic, uint64_t flows, uint64_t packets,
-	uint64_t duration_ns, uint64_t seed);
-int bench_traffic_load(struct bench_traffic *traffic, const char *path, char *message);
+	uint64_t duration_ns, uint64_t seed, const atomic_bool *stop);
+int bench_traffic_load(
+	struct bench_traffic *traffic, const char *path, const atomic_bool *stop, char *message);
 /* The same packets with `rate` SYNs of nobody after each. */
-int bench_traffic_flood(
-	struct bench_traffic *out, const struct bench_traffic *calm, double rate, uint64_t seed);
+int bench_traffic_flood(struct bench_traffic *out, const struct bench_traffic *calm, double rate,
+	uint64_t seed, const atomic_bool *stop);
 void bench_traffic_destroy(struct bench_traffic *traffic);

@@ -59,6 +59,9 @@ enum pipeline_exit command_json_write(
 json_t *command_document_begin(
 	const struct command *command, struct results_builder *builder, const char *schema);
 
+/* Refuse standard input or a pipe that is read twice. where: the command. */
+enum pipeline_exit command_check_once(
+	struct command *command, const char *where, const char *const *inputs, size_t inputs_count);
 /* Refuse an output that is one of the inputs: writing would replace it. where: for the message. */
 enum pipeline_exit command_check_output(struct command *command, const char *const *inputs,
 	size_t inputs_count, const char *where, const char *output);

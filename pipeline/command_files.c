@@ -45,6 +45,33 @@ static bool is_input(const char *input, const struct stat *out)
 	return error == 0 && in.st_dev == out->st_dev && in.st_ino == out->st_ino;
 }
 
+/* Standard input and pipes: what was read is gone. */
+static bool is_read_once(const char *input, struct stat *status)
+{
+	if (is_dash(input))
+		return fstat(STDIN_FILENO, status) == 0;
+	return stat(input, status) == 0 && !S_ISREG(status->st_mode) && !S_ISDIR(status->st_mode);
+}
+
+enum pipeline_exit command_check_once(
+	struct command *command, const char *where, const char *const *inputs, size_t inputs_count)
+{
+	struct stat one, other;
+	for (size_t i = 0; i < inputs_count; i++) {
+		if (!is_read_once(inputs[i], &one))
+			continue;
+		for (size_t k = 0; k < i; k++) {
+			if (is_read_once(inputs[k], &other) && one.st_dev == other.st_dev &&
+				one.st_ino == other.st_ino)
+				return command_error(command, PIPELINE_EXIT_USAGE,
+					"%s: got %s twice, expected it once: it can be read only "
+					"once",
+					where, inputs[i]);
+		}
+	}
+	return PIPELINE_EXIT_OK;
+}
+
 enum pipeline_exit command_check_output(struct command *command, const char *const *inputs,
 	size_t inputs_count, const char *where, const char *output)
 {

@@ -46,8 +46,11 @@ static enum pipeline_exit check(struct command *command, const struct options *o
 		return command_error(command, PIPELINE_EXIT_USAGE, "%s", message);
 	bool file = options->config.sink == PIPELINE_SINK_FILE;
 	const char *sink = file ? options->config.sink_path : NULL;
-	enum pipeline_exit code =
-		command_check_output(command, options->files, options->files_count, "--sink", sink);
+	enum pipeline_exit code = command_check_once(command,
+		options_command_name(options->command), options->files, options->files_count);
+	if (code == PIPELINE_EXIT_OK)
+		code = command_check_output(
+			command, options->files, options->files_count, "--sink", sink);
 	if (code == PIPELINE_EXIT_OK)
 		code = command_check_output(
 			command, &options->config.infer.model, 1, "--sink", sink);

@@ -139,12 +139,13 @@ static void worst_case_defaults(const struct options *options, struct traces_syn
 						     : rate / new_flows;
 }
 
-static int open_plain(
-	struct options *options, enum kind kind, struct traces_packets **packets, char *message)
+static int open_plain(struct options *options, enum kind kind, const atomic_bool *stop,
+	struct traces_packets **packets, char *message)
 {
 	const struct options_gen *gen = &options->gen;
 	struct traces_synth_options *synth = &options->synth;
 	synth->packets = PACKETS_DEFAULT;
+	synth->stop = stop;
 	if (kind == WORST_CASE)
 		worst_case_defaults(options, synth);
 	if (gen->flows != 0)
@@ -173,8 +174,8 @@ static uint32_t bucket_of(const void *context, uint32_t hash)
 	return conntrack_bucket_of(gen->conns, salts[0], hash);
 }
 
-static int open_attack(
-	const struct options *options, struct traces_packets **packets, char *message)
+static int open_attack(const struct options *options, const atomic_bool *stop,
+	struct traces_packets **packets, char *message)
 {
 	const struct options_gen *gen = &options->gen;
 	struct traces_attack_options attack;
@@ -196,6 +197,7 @@ static int open_attack(
 	pipeline_hash_salts(gen->run_seed, attack.hash.salt);
 	attack.bucket_of = bucket_of;
 	attack.bucket_context = gen;
+	attack.stop = stop;
 	return traces_packets_attack(packets, &attack, message);
 }
 
@@ -224,12 +226,14 @@ enum pipeline_exit command_trace_gen(struct command *command, struct options *op
 	if (kind == MODEL)
 		error = open_model(options, &packets, message);
 	else if (kind == ATTACK)
-		error = open_attack(options, &packets, message);
+		error = open_attack(options, command->stop, &packets, message);
 	else
-		error = open_plain(options, kind, &packets, message);
+		error = open_plain(options, kind, command->stop, &packets, message);
 	if (error == -EINVAL)
 		return command_error(command, PIPELINE_EXIT_USAGE, "%s%s",
 			message[0] == '-' ? "" : "trace gen: ", message);
+	if (error == -EINTR)
+		return command_error(command, PIPELINE_EXIT_INTERRUPTED, "interrupted");
 	if (error != 0)
 		return command_error(command, PIPELINE_EXIT_RUN, "trace gen: %s", strerror(-error));
 	uint32_t snaplen = options->gen.snaplen;

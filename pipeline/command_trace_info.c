@@ -79,6 +79,10 @@ enum pipeline_exit command_trace_info(struct command *command, struct options *o
 	if (options->files_count == 0)
 		return command_error(
 			command, PIPELINE_EXIT_USAGE, "trace info: got no file, expected captures");
+	enum pipeline_exit once =
+		command_check_once(command, "trace info", options->files, options->files_count);
+	if (once != PIPELINE_EXIT_OK)
+		return once;
 	struct traces_info *info = calloc(1, sizeof(*info));
 	if (info == NULL)
 		return command_error(command, PIPELINE_EXIT_RUN, "out of memory");

@@ -52,13 +52,10 @@ static enum pipeline_exit check_files(struct transform *transform)
 {
 	struct command *command = transform->command;
 	const char *json = transform->options->json;
-	unsigned int from_stdin = 0;
-	for (size_t i = 0; i < transform->inputs_count; i++)
-		from_stdin += is_stdio(transform->inputs[i]);
-	if (from_stdin > 1)
-		return command_error(command, PIPELINE_EXIT_USAGE,
-			"%s: got - %u times, expected standard input once at most", transform->name,
-			from_stdin);
+	enum pipeline_exit code = command_check_once(
+		command, transform->name, transform->inputs, transform->inputs_count);
+	if (code != PIPELINE_EXIT_OK)
+		return code;
 	if (json != NULL && is_stdio(json) && is_stdio(transform->output))
 		return command_error(command, PIPELINE_EXIT_USAGE,
 			"--json: got -, where the capture goes, expected a file");

@@ -7,6 +7,7 @@
 #include "pipeline/bench_clock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +102,7 @@ static int run_rows(struct gpu_offload_backend *backend, const struct gpu_offloa
 	const float *rows, uint64_t count, const struct outputs *outputs, const atomic_bool *stop)
 {
 	size_t inputs = gpu_offload_model_inputs(model), classes = gpu_offload_model_classes(model);
-	float *aligned = infer_rows_make(VERIFY_ROWS, (uint32_t)inputs, 0);
+	float *aligned = infer_rows_make(VERIFY_ROWS, (uint32_t)inputs, 0, NULL);
 	int error = aligned == NULL ? -ENOMEM : 0;
 	for (uint64_t row = 0; error == 0 && row < count; row += VERIFY_ROWS) {
 		uint64_t rest = count - row;
@@ -191,13 +192,30 @@ bool infer_verdict_agrees(const struct infer_verdict *verdict)
 	return verdict->ran && verdict->labels_differ == 0 && verdict->scores_differ == 0;
 }
 
+/* message: INFER_MESSAGE_SIZE. */
+static int make_rows(float **rows, const char *option, uint64_t count, uint32_t inputs,
+	uint64_t seed, char *message, const atomic_bool *stop)
+{
+	if (count * inputs > INFER_NUMBERS_MAX) {
+		snprintf(message, INFER_MESSAGE_SIZE,
+			"--%s: got %" PRIu64 ", expected at most %u rows of %u inputs", option,
+			count, INFER_NUMBERS_MAX / inputs, inputs);
+		return -EINVAL;
+	}
+	*rows = infer_rows_make(count, inputs, seed, stop);
+	if (*rows != NULL)
+		return 0;
+	return atomic_load_explicit(stop, memory_order_relaxed) ? -EINTR : -ENOMEM;
+}
+
 /* Random rows and those of the files, one behind the other. */
 static int gather_rows(const struct infer_options *options, uint32_t inputs,
-	const char *const files[], size_t count, float **rows, struct infer_verify_result *result)
+	const char *const files[], size_t count, float **rows, struct infer_verify_result *result,
+	const atomic_bool *stop)
 {
-	*rows = infer_rows_make(options->records, inputs, options->model.seed);
 	result->rows = options->records;
-	int error = *rows == NULL ? -ENOMEM : 0;
+	int error = make_rows(rows, "records", options->records, inputs, options->model.seed,
+		result->message, stop);
 	for (size_t i = 0; error == 0 && i < count; i++) {
 		float *more, *all;
 		uint64_t more_count;
@@ -228,7 +246,7 @@ int infer_verify_run(const struct infer_options *options, const char *const file
 	if (error != 0)
 		return error;
 	gpu_offload_model_info(model, &result->model);
-	error = gather_rows(options, result->model.inputs, files, count, &rows, result);
+	error = gather_rows(options, result->model.inputs, files, count, &rows, result, stop);
 	if (error == 0)
 		error = verify_rows(options, model, rows, result->rows, result, stop);
 	free(rows);
@@ -329,9 +347,9 @@ int infer_bench_run(const struct infer_options *options, struct infer_bench_resu
 	if (error != 0)
 		return error;
 	gpu_offload_model_info(model, &result->model);
-	float *rows =
-		infer_rows_make(options->batch_max, result->model.inputs, options->model.seed);
-	error = rows == NULL ? -ENOMEM : 0;
+	float *rows = NULL;
+	error = make_rows(&rows, "batch-max", options->batch_max, result->model.inputs,
+		options->model.seed, result->message, stop);
 	for (size_t kind = 0; error == 0 && kind < INFER_SERIES_MAX; kind++) {
 		if (wanted(options, kind))
 			error = bench_one(options, kind, model, rows,

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LOOK = 1 << 20 }; /* numbers between looks at the stop flag */
+
 static int parse_widths(const char *text, uint32_t widths[], size_t *count)
 {
 	*count = 0;
@@ -64,12 +66,17 @@ static float *alloc_rows(uint64_t count, uint32_t inputs)
 								  GPU_OFFLOAD_INPUT_ALIGNMENT);
 }
 
-float *infer_rows_make(uint64_t count, uint32_t inputs, uint64_t seed)
+float *infer_rows_make(uint64_t count, uint32_t inputs, uint64_t seed, const atomic_bool *stop)
 {
 	struct base_rng rng;
 	float *rows = alloc_rows(count, inputs);
 	base_rng_seed(&rng, seed);
 	for (uint64_t i = 0; rows != NULL && i < count * inputs; i++) {
+		if (i % LOOK == 0 && stop != NULL &&
+			atomic_load_explicit(stop, memory_order_relaxed)) {
+			free(rows);
+			return NULL;
+		}
 		/* Box and Muller, 1958. */
 		double radius = sqrt(-2 * log(1 - base_rng_unit(&rng)));
 		rows[i] = (float)(radius * cos(2 * 3.14159265358979323846 * base_rng_unit(&rng)));
@@ -113,7 +120,7 @@ static int read_rows(FILE *file, uint32_t inputs, float **rows, uint64_t *count,
 	if (columns != inputs)
 		return -EINVAL;
 	*why = "no rows, or more than can be read";
-	if (*count == 0 || *count > INFER_ROWS_MAX || *count * inputs > (UINT64_C(1) << 30))
+	if (*count == 0 || *count > INFER_ROWS_MAX || *count * inputs > INFER_NUMBERS_MAX)
 		return -EINVAL;
 	*why = "cut short";
 	*rows = alloc_rows(*count, inputs);

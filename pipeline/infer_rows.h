@@ -7,7 +7,9 @@
 
 #include "gpu_offload/gpu_offload.h"
 
-enum { INFER_MESSAGE_SIZE = 512, INFER_ROWS_MAX = 1 << 24 };
+#include <stdatomic.h>
+
+enum { INFER_MESSAGE_SIZE = 512, INFER_ROWS_MAX = 1 << 24, INFER_NUMBERS_MAX = 1 << 30 };
 
 struct infer_model_choice {
 	const char *file;   /* ONNX; NULL: widths */
@@ -20,8 +22,8 @@ int infer_model_load(struct gpu_offload_model **out, const struct infer_model_ch
 	char message[INFER_MESSAGE_SIZE]);
 
 /* count x inputs floats, 64-byte aligned, for free(); from the normal distribution, which covers
- * scaled features; NULL: out of memory. */
-float *infer_rows_make(uint64_t count, uint32_t inputs, uint64_t seed);
+ * scaled features. NULL: out of memory, or stop (may be NULL) was set. */
+float *infer_rows_make(uint64_t count, uint32_t inputs, uint64_t seed, const atomic_bool *stop);
 
 /*
  * All rows of a .npy file: 32-bit little-endian floats, [rows][inputs]. For free(). -errno;

@@ -207,8 +207,11 @@ static int set_up(struct attack *attack, char *message)
 	attack->collisions = calloc(options->flows, sizeof(*attack->collisions));
 	if (attack->collisions == NULL)
 		return -ENOMEM;
-	if (traces_collisions_find(attack->collisions, (uint32_t)options->flows, options, &rng) !=
-		0) {
+	int error =
+		traces_collisions_find(attack->collisions, (uint32_t)options->flows, options, &rng);
+	if (error == -EINTR)
+		return error;
+	if (error != 0) {
 		snprintf(message, TRACES_MESSAGE_SIZE,
 			"found too few flows for one bucket: take fewer flows or a smaller table");
 		return -EINVAL;

@@ -3,6 +3,7 @@
 #include "traces/collide.h"
 
 #include "base/flow_key.h"
+#include "traces/packets.h"
 
 #include <errno.h>
 
@@ -13,6 +14,7 @@ enum { PORT_MIN = 1024, PORTS = 65536 - PORT_MIN, CLIENT_BYTE = 10, WORD_BITS = 
 #define CLIENT_NET  UINT32_C(0x0a000000)
 #define CLIENT_MASK UINT32_C(0x00ffffff)
 #define TRIES_MAX   (UINT64_C(1) << 34)
+#define LOOK        (UINT64_C(1) << 20) /* tries between looks at the stop flag */
 
 static void put32(uint8_t *bytes, uint32_t value)
 {
@@ -123,6 +125,8 @@ static int try_all(struct traces_collision *collisions, uint32_t count,
 			.client_port = (uint16_t)(PORT_MIN + (i >> 24) % PORTS),
 			.server_port = PORT_MIN,
 		};
+		if (i % LOOK == 0 && traces_is_stopped(options->stop))
+			return -EINTR;
 		struct base_flow_key key = key_of(&ends);
 		uint32_t hash = base_flow_key_hash(&key, &options->hash);
 		uint32_t got = options->bucket_of(options->bucket_context, hash);

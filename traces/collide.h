@@ -16,6 +16,6 @@ struct traces_collision {
 	uint16_t client_port, server_port;
 };
 
-/* All different; -ERANGE when not enough were found. */
+/* All different; -ERANGE when not enough were found, -EINTR when options->stop was set. */
 int traces_collisions_find(struct traces_collision *collisions, uint32_t count,
 	const struct traces_attack_options *options, struct base_rng *rng);

@@ -54,11 +54,13 @@ struct traces_synth_options {
 	uint64_t seed;
 	uint8_t protocol; /* UDP (default) or TCP */
 	bool ip6;
+	const atomic_bool *stop; /* a look at it while preparing; may be NULL */
 };
 
 void traces_synth_options_defaults(struct traces_synth_options *options);
 /* As a stream: memory for flows with TCP or renewal (8 bytes each) and by recency (32 at most),
- * else that of a batch. -EINVAL with a line in message (TRACES_MESSAGE_SIZE), -ENOMEM. */
+ * else that of a batch. -EINVAL with a line in message (TRACES_MESSAGE_SIZE), -ENOMEM, -EINTR
+ * (stop). */
 int traces_packets_synth(
 	struct traces_packets **out, const struct traces_synth_options *options, char *message);
 /* The same in memory. */
@@ -93,13 +95,15 @@ struct traces_attack_options {
 	struct base_hash_config hash;
 	uint32_t (*bucket_of)(const void *context, uint32_t hash);
 	const void *bucket_context;
+	const atomic_bool *stop; /* a look at it while preparing; may be NULL */
 };
 
 /* What the kind is known for: a million SYNs, 65536 flows, or ten times as many. */
 void traces_attack_options_defaults(struct traces_attack_options *options, enum traces_attack kind);
 /* Name of an attack; NULL behind the last. */
 const char *traces_attack_name(enum traces_attack kind);
-/* Constant memory, with ONE_BUCKET 12 bytes per flow. -EINVAL with a line in message, -ENOMEM. */
+/* Constant memory, with ONE_BUCKET 12 bytes per flow. -EINVAL with a line in message, -ENOMEM,
+ * -EINTR (stop). */
 int traces_packets_attack(
 	struct traces_packets **out, const struct traces_attack_options *options, char *message);
 

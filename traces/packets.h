@@ -34,6 +34,12 @@ struct traces_packets {
 	char message[TRACES_MESSAGE_SIZE];
 };
 
+/* Whether somebody asked for the end; stop may be NULL. Nothing is read behind the flag. */
+static inline bool traces_is_stopped(const atomic_bool *stop)
+{
+	return stop != NULL && atomic_load_explicit(stop, memory_order_relaxed);
+}
+
 /* Write the message; returns error. */
 int traces_packets_fail(struct traces_packets *packets, int error, const char *format, ...)
 	BASE_PRINTF(3, 4);

@@ -190,9 +190,11 @@ static int set_up(struct synth *synth)
 	base_rng_seed(&synth->rng, options->seed);
 	traces_synth_frame_init(
 		&synth->frame, options->frame_bytes, options->protocol, options->ip6, &synth->rng);
-	if (traces_trace_create(&synth->batch) != 0 ||
-		traces_synth_order_init(&synth->order, options) != 0)
+	if (traces_trace_create(&synth->batch) != 0)
 		return -ENOMEM;
+	int error = traces_synth_order_init(&synth->order, options);
+	if (error != 0)
+		return error;
 	if (renew || options->protocol == BASE_PROTOCOL_TCP)
 		synth->sent = calloc(options->flows, sizeof(*synth->sent));
 	if (renew)
@@ -222,7 +224,8 @@ static int synth_open(struct synth **out, const struct traces_synth_options *opt
 		error = set_up(synth);
 	}
 	if (error) {
-		snprintf(message, TRACES_MESSAGE_SIZE, "out of memory");
+		snprintf(message, TRACES_MESSAGE_SIZE, "%s",
+			error == -EINTR ? "interrupted" : "out of memory");
 		if (synth != NULL)
 			synth_destroy(&synth->packets);
 		return error;

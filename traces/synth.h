@@ -66,8 +66,8 @@ struct traces_recency {
 	uint32_t next; /* the place of the next choice */
 };
 
-/* -ENOMEM. At first flow i counts as chosen before flow i + 1. */
-int traces_recency_init(struct traces_recency *recency, uint32_t flows);
+/* -ENOMEM; -EINTR: stop, which may be NULL. At first flow i counts as chosen before flow i + 1. */
+int traces_recency_init(struct traces_recency *recency, uint32_t flows, const atomic_bool *stop);
 void traces_recency_destroy(struct traces_recency *recency);
 /* The flow since whose last choice `depth` others were chosen (0: the one chosen last); it becomes
  * the one chosen last. depth < flows. */
@@ -83,7 +83,7 @@ struct traces_synth_order {
 	bool started;
 };
 
-/* -ENOMEM. */
+/* -ENOMEM, -EINTR. */
 int traces_synth_order_init(
 	struct traces_synth_order *order, const struct traces_synth_options *options);
 void traces_synth_order_destroy(struct traces_synth_order *order);

@@ -6,7 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { REDRAWS_MAX = 64 };
+enum {
+	REDRAWS_MAX = 64,
+	LOOK = 1 << 20, /* places between looks at the stop flag */
+};
 
 /*
  * Zipf by rejection-inversion (Hoermann and Derflinger 1996): a draw costs the same for any number
@@ -73,6 +76,21 @@ static uint32_t sums_find(const struct traces_recency *recency, uint32_t before)
 	return at;
 }
 
+/* Sums of the first `taken` places. Each hands its value on to the next one that covers it. */
+static int sum_up(struct traces_recency *recency, uint32_t taken, const atomic_bool *stop)
+{
+	for (uint32_t i = 1; i <= recency->places; i++) {
+		if (i % LOOK == 0 && traces_is_stopped(stop))
+			return -EINTR;
+		recency->sums[i] += i <= taken;
+		uint32_t above = i + (i & -i);
+		if (above <= recency->places)
+			recency->sums[above] += recency->sums[i];
+	}
+	recency->next = taken;
+	return 0;
+}
+
 /* The flows in order of their last choice to the first places. */
 static void compact(struct traces_recency *recency)
 {
@@ -85,17 +103,10 @@ static void compact(struct traces_recency *recency)
 		if (place >= taken)
 			recency->owner[place] = UINT32_MAX;
 	}
-	/* Each sum hands its value on to the next one that covers it. */
-	for (uint32_t i = 1; i <= recency->places; i++) {
-		recency->sums[i] += i <= taken;
-		uint32_t above = i + (i & -i);
-		if (above <= recency->places)
-			recency->sums[above] += recency->sums[i];
-	}
-	recency->next = taken;
+	(void)sum_up(recency, taken, NULL);
 }
 
-int traces_recency_init(struct traces_recency *recency, uint32_t flows)
+int traces_recency_init(struct traces_recency *recency, uint32_t flows, const atomic_bool *stop)
 {
 	uint32_t places = 2;
 	while (places < 2 * (uint64_t)flows)
@@ -106,11 +117,14 @@ int traces_recency_init(struct traces_recency *recency, uint32_t flows)
 	recency->flows = flows;
 	if (recency->owner == NULL || recency->sums == NULL)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < places; i++)
-		recency->owner[i] = i < flows ? i : UINT32_MAX;
 	recency->sums[0] = 0;
-	compact(recency);
-	return 0;
+	for (uint32_t i = 0; i < places; i++) {
+		if (i % LOOK == 0 && traces_is_stopped(stop))
+			return -EINTR;
+		recency->owner[i] = i < flows ? i : UINT32_MAX;
+		recency->sums[i + 1] = 0;
+	}
+	return sum_up(recency, flows, stop);
 }
 
 void traces_recency_destroy(struct traces_recency *recency)
@@ -148,7 +162,8 @@ int traces_synth_order_init(
 	if (zipf_depth && options->flows > 1)
 		traces_zipf_init(&order->zipf, options->reuse.value, options->flows - 1);
 	if (options->order == TRACES_ORDER_RECENCY)
-		return traces_recency_init(&order->recency, (uint32_t)options->flows);
+		return traces_recency_init(
+			&order->recency, (uint32_t)options->flows, options->stop);
 	return 0;
 }
 

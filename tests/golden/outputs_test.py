@@ -215,6 +215,34 @@ class OutputsTest(unittest.TestCase):
         self.interrupted(signal.SIGTERM, "trace", "convert", self.input, pipe)
         self.assertEqual(self.names(), ["in.pcap", "pipe"])
 
+    def test_a_signal_ends_long_preparations(self):
+        out = self.folder / "out.pcap"
+        long = ("--flows", "4M", "--packets", "16M", "-q")
+        for index, arguments in enumerate((
+                ("trace", "gen", "--attack", "one-bucket", "--hash", "siphash", "--flows", 65536, out),
+                ("trace", "gen", "--flows", "250M", "--packets", "1G", "--order", "lru:zipf=1.1", out),
+                ("bench", "lb", *long), ("bench", "sharing", *long),
+                ("infer", "verify", "--widths", "1024-1024-1024", "--records", "1M", "-q"))):
+            with self.subTest(command=arguments):
+                self.interrupted(SIGNALS[index % 3], *arguments)
+                self.assertEqual(self.names(), ["in.pcap"])
+
+    def test_a_pipe_is_read_once(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        out = self.folder / "out.pcap"
+        for arguments in (("trace", "merge", pipe, self.input, pipe, "-o", out),
+                          ("trace", "info", pipe, pipe), ("replay", pipe, pipe),
+                          ("compare", self.input, pipe, pipe), ("trace", "info", "-", "-")):
+            with self.subTest(arguments=arguments):
+                done = subprocess.run([SHEAF, *map(str, arguments)], capture_output=True, text=True,
+                                      stdin=subprocess.DEVNULL, timeout=20, check=False)
+                name = "-" if "-" in arguments else pipe
+                words = " ".join(arguments[:2] if arguments[0] == "trace" else arguments[:1])
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", (
+                    f"sheaf: {words}: got {name} twice, expected it once: it can be read only once\n")))
+        self.assertEqual(self.names(), ["in.pcap", "pipe"])
+
     def test_a_signal_ends_the_wait_for_a_full_pipe(self):
         reader, writer = os.pipe()
         for number in SIGNALS:

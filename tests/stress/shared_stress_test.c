@@ -47,8 +47,8 @@ static void set_up(struct setting *setting, const struct shared_world_options *o
 	memcpy(setting->config.timeout_ns, timeout_ns, sizeof(setting->config.timeout_ns));
 	assert_int_equal(
 		conntrack_shared_judge_create(&setting->judge, options->workers, timeout_ns), 0);
-	assert_int_equal(conntrack_shared_judge_expect(
-				 setting->judge, setting->world.packets, setting->world.count),
+	assert_int_equal(conntrack_shared_judge_expect(setting->judge, setting->world.packets,
+				 setting->world.count, NULL),
 		0);
 	setting->config.on_remove = conntrack_shared_collect;
 	setting->config.on_remove_context = setting->judge;

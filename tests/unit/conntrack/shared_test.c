@@ -435,7 +435,7 @@ static uint64_t failures_when(
 			.flags = 1 },
 	};
 	assert_int_equal(conntrack_shared_judge_create(&judge, 2, timeout_ns), 0);
-	assert_int_equal(conntrack_shared_judge_expect(judge, packets, 4), 0);
+	assert_int_equal(conntrack_shared_judge_expect(judge, packets, 4, NULL), 0);
 	for (unsigned int i = 0; i < 3; i++) {
 		unsigned int times = 1;
 		if (spoil != NULL && i == 1)

@@ -105,8 +105,8 @@ static void made_traffic_is_what_it_says(void **state)
 	base_parse_config_defaults(&config);
 	config.verify_checksums = true;
 	assert_int_equal(base_parser_create(&parser, &config), 0);
-	assert_int_equal(bench_traffic_make(&one, 500, 5000, 1000000000, 3), 0);
-	assert_int_equal(bench_traffic_make(&two, 500, 5000, 1000000000, 3), 0);
+	assert_int_equal(bench_traffic_make(&one, 500, 5000, 1000000000, 3, NULL), 0);
+	assert_int_equal(bench_traffic_make(&two, 500, 5000, 1000000000, 3, NULL), 0);
 	size_t count, again;
 	const struct traces_record *records = traces_trace_records(one.trace, &count);
 	traces_trace_records(two.trace, &again);
@@ -142,8 +142,8 @@ static void a_flood_adds_and_takes_nothing_away(void **state)
 {
 	struct bench_traffic calm, flood;
 	(void)state;
-	assert_int_equal(bench_traffic_make(&calm, 100, 1000, 1000000000, 3), 0);
-	assert_int_equal(bench_traffic_flood(&flood, &calm, 1.5, 3), 0);
+	assert_int_equal(bench_traffic_make(&calm, 100, 1000, 1000000000, 3, NULL), 0);
+	assert_int_equal(bench_traffic_flood(&flood, &calm, 1.5, 3, NULL), 0);
 	size_t calm_count, flood_count, at = 0;
 	const struct traces_record *a = traces_trace_records(calm.trace, &calm_count);
 	const struct traces_record *b = traces_trace_records(flood.trace, &flood_count);

@@ -43,7 +43,7 @@ static void recency_takes_the_flow_at_a_depth(void **state)
 		struct base_rng rng;
 		base_rng_seed(&rng, i + 1);
 		stack_fill(&stack, counts[i]);
-		assert_int_equal(traces_recency_init(&recency, counts[i]), 0);
+		assert_int_equal(traces_recency_init(&recency, counts[i], NULL), 0);
 		for (int step = 0; step < 5000; step++) {
 			uint32_t depth = (uint32_t)base_rng_below(&rng, counts[i]);
 			uint32_t expected = stack.flows[depth];
