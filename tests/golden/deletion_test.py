@@ -9,6 +9,7 @@ Usage: deletion_test.py SHEAF CAPTURE
 import json
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,8 @@ class Deletion(unittest.TestCase):
             done = sheaf("bench", "deletion", "--packets", "5k", "--strategies", "wheel", "--due", 0,
                          "--repeat", 1, "-q", "--warm", 0, *arguments)
             self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+        # The largest child so far, in KiB: rates made of tiny timeouts once took 7 GB.
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, 3 << 20)
 
     def test_the_benchmark_judges_all_right(self):
         done = sheaf("bench", "deletion", "--trace", CAPTURE, "--timeout", "300ms", "--repeat", 1, "--warm", 0,
