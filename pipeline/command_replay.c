@@ -2,6 +2,7 @@
 /* sheaf replay, sheaf compare. */
 #include "pipeline/command.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -112,6 +113,16 @@ static struct results_origin origin_of(struct command *command, struct command_m
 	};
 }
 
+/* Results stay right; what they cost does not. */
+static void warn_crowded(struct command *command, const struct options *options, uint32_t cpus)
+{
+	if (!options->quiet && cpus != 0 && options->config.workers > cpus)
+		fprintf(command->err,
+			"sheaf: %" PRIu32 " workers share %" PRIu32
+			" CPU%s: costs and rates will be off\n",
+			options->config.workers, cpus, cpus == 1 ? "" : "s");
+}
+
 enum pipeline_exit command_replay(struct command *command, struct options *options)
 {
 	struct command_machine machine;
@@ -119,6 +130,7 @@ enum pipeline_exit command_replay(struct command *command, struct options *optio
 	enum pipeline_exit code = check(command, options);
 	if (code != PIPELINE_EXIT_OK)
 		return code;
+	warn_crowded(command, options, machine.cpus);
 	struct pipeline_result *result = calloc(1, sizeof(*result));
 	if (result == NULL)
 		return command_error(command, PIPELINE_EXIT_RUN, "out of memory");
@@ -231,6 +243,7 @@ enum pipeline_exit command_compare(struct command *command, struct options *opti
 	struct comparison *comparison = calloc(1, sizeof(*comparison));
 	if (comparison == NULL)
 		return command_error(command, PIPELINE_EXIT_RUN, "out of memory");
+	warn_crowded(command, options, machine.cpus);
 	plan(comparison, options);
 	code = execute(command, options, comparison);
 	if (has_results(code) && code != PIPELINE_EXIT_INTERRUPTED) {

@@ -104,7 +104,7 @@ static const struct options_row run_rows[] = {
 		OPTIONS_KIND_CHOICE, .commands = RUNS, .offset = OPTIONS_FIELD(config.stream),
 		.choices = "auto|on|off" },
 	{ "packets", "N", "play the first N packets only", OPTIONS_KIND_COUNT64, .commands = RUNS,
-		.offset = OPTIONS_FIELD(config.packets_max) },
+		.offset = OPTIONS_FIELD(config.packets_max), .low = 1, .high = INT64_MAX },
 	{ "loop", "N", "passes over the captures", OPTIONS_KIND_COUNT64, .commands = RUNS,
 		.offset = OPTIONS_FIELD(config.loops), .low = 1, .high = UINT32_MAX },
 	{ "loop-shift", NULL, "every pass has addresses of its own", OPTIONS_KIND_SWITCH,

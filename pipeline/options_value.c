@@ -87,6 +87,9 @@ static int refuse_number(const struct options_row *row, const char *text, char *
 		return options_refuse(message, text, "bits per second, such as 10Gb");
 	if (row->high == 0)
 		return options_refuse(message, text, "a whole number, such as 4096 or 128k");
+	if (row->high == INT64_MAX)
+		return options_refuse(message, text,
+			"a whole number from %" PRIu64 ", such as 4096 or 128k", row->low);
 	if (!time)
 		return options_refuse(message, text, "%" PRIu64 "..%" PRIu64, row->low, row->high);
 	units_format_time_ns(row->low, low, sizeof(low));

@@ -85,6 +85,15 @@ class Command(unittest.TestCase):
         self.assertEqual(len(two["books"]["workers"]), 2)
         self.assertEqual(sum(worker["read"] for worker in two["books"]["workers"]), 20000)
 
+    def test_workers_that_share_cpus_are_told(self):
+        one = {min(os.sched_getaffinity(0))}
+        for words in (("replay",), ("compare", "--repeat", 1, "--ablations", "none")):
+            for options, expected in (((), "sheaf: 2 workers share 1 CPU: costs and rates will be off\n"),
+                                      (("--quiet",), ""), (("--workers", 1), "")):
+                done = run(*words, self.case, "--workers", 2, *options,
+                           preexec_fn=lambda: os.sched_setaffinity(0, one))
+                self.assertEqual((done.returncode, done.stderr), (0, expected))
+
     def test_comparison_holds_baseline_reframer_and_ablations(self):
         document = self.document("compare", self.case, "--chain", "lb", "--ablations",
                                  "prefetch,burst", "--reframer", "delay=1ms")
