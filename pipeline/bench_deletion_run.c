@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Packets per second that are generated. Flows under way at time 0 grow with them: 170 MB at most. */
+/* Packets per second that are generated. Flows under way at time 0 grow with them, to 170 MB. */
 enum { RATE_MIN = 100, RATE_MAX = 10000000 };
 enum { TIMEOUTS_PLAYED = 6, CONNS_MIN = 1024, SWEEP_REPEATS = 2 };
 #define FILL 0.8 /* of the entries, by live connections at most */
