@@ -17,6 +17,7 @@ import pathlib
 import sys
 import tempfile
 
+import report_counters
 import report_deletion
 import report_lb
 import report_sharing
@@ -269,6 +270,7 @@ def result_of(name, document):
         "conntrack": conntrack_of(document),
         "chain": chain_of(document),
         "cost": cost_of(document),
+        "counted": report_counters.rows_of([(name, document.node("cost"))]),
         "books": books_of(document),
         "facts": facts_of(document),
     }
@@ -384,8 +386,11 @@ def render(results):
     missing = []
     for result in results:
         missing += [line for line in result["cost"]["not_measured"] if line not in missing]
+    # Why there are no counters stands with what else was not measured.
+    counted = {"rows": [row for result in results for row in result["counted"]], "missing": [],
+               "columns": [name for _, name in report_counters.EVENTS], "operation": "packet"}
     return environment_of().get_template("report.html.j2").render(
-        results=results, figures=report_figures.draw(results), missing=missing)
+        results=results, figures=report_figures.draw(results), missing=missing, counted=counted)
 
 
 def render_page(results, page, drawing):

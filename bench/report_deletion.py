@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Documents of `sheaf bench deletion` (schema sheaf-bench-deletion-1, docs/results.md), for report.py."""
 
+import report_counters
+
 SCHEMA = "sheaf-bench-deletion-1"
 TEMPLATE = "report_deletion.html.j2"
 STRATEGIES_MAX = 64
@@ -70,5 +72,7 @@ def read(name, node, refused):
     if not nodes or len(nodes) > STRATEGIES_MAX:
         raise refused(f"strategies: expected 1 to {STRATEGIES_MAX}")
     return {"name": name, "facts": facts_of(node), "tsc_hz": node.number("tsc_hz"),
+            "counters": report_counters.counted(
+                node, [(row.text("deletion") or "?", row) for row in nodes], "packet"),
             "due": node.number("due"), "packets": node.number("packets"),
             "strategies": [strategy_of(strategy, refused) for strategy in nodes]}

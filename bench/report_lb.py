@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Documents of `sheaf bench lb` (schema sheaf-bench-lb-1, docs/results.md), for report.py."""
 
+import report_counters
+
 SCHEMA = "sheaf-bench-lb-1"
 TEMPLATE = "report_lb.html.j2"
 POLICIES_MAX = 64
@@ -39,7 +41,10 @@ def read(name, node, refused):
         raise refused(f"policies: expected 1 to {POLICIES_MAX}")
     if len(changes) > CHANGES_MAX:
         raise refused(f"changes: expected at most {CHANGES_MAX}")
+    counted = [(f"{policy.text('policy') or '?'}, {label}", policy.node(way))
+               for way, label in WAYS for policy in policies]
     return {"name": name, "facts": facts_of(node), "ways": WAYS,
+            "counters": report_counters.counted(node, counted, "packet"),
             "changes": [{"at_ns": change.number("at_ns"), "action": change.text("action"),
                          "backend": change.text("backend")} for change in changes],
             "policies": [policy_of(policy) for policy in policies]}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Documents of `sheaf bench sharing` (schema sheaf-bench-sharing-1, docs/results.md), for report.py."""
 
+import report_counters
+
 SCHEMA = "sheaf-bench-sharing-1"
 TEMPLATE = "report_sharing.html.j2"
 ROWS_MAX = 1024
@@ -60,4 +62,7 @@ def read(name, node, refused):
     if not nodes or len(nodes) > ROWS_MAX:
         raise refused(f"models: expected 1 to {ROWS_MAX}")
     return {"name": name, "facts": facts_of(node), "cpus": node.number("cpus"),
+            "counters": report_counters.counted(node, [
+                (f"{row.text('sharing') or '?'}, workers {row.number('workers') or 0:.0f}", row)
+                for row in nodes], "packet"),
             "models": models_of(nodes), "rows": [row_of(row) for row in nodes]}

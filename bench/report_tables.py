@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Documents of `sheaf bench tables` (schema sheaf-bench-tables-1, docs/results.md), for report.py."""
 
+import report_counters
+
 SCHEMA = "sheaf-bench-tables-1"
 TEMPLATE = "report_tables.html.j2"
 CELLS_MAX = 4096
@@ -61,6 +63,18 @@ def sizes_of(cells, full):
     return sizes
 
 
+def counted_of(cells):
+    """Label and node of everything in the cells that may have been counted."""
+    for cell in cells:
+        table = (f"{cell.text('table') or '?'}, {cell.number('places') or 0:,.0f} places, "
+                 f"load {cell.number('load') or 0:g}")
+        for lookup in cell.nodes("lookup"):
+            yield (f"{table}: hits {100 * (lookup.number('hit_ratio') or 0):.0f} %",
+                   lookup.node("cycles"))
+        for key, change in CHANGES:
+            yield f"{table}: {change}", cell.node(key)
+
+
 def read(name, node, refused):
     """What the page shows of one document. refused: the exception for what cannot be shown."""
     nodes = node.nodes("cells")
@@ -69,4 +83,5 @@ def read(name, node, refused):
     cells = [cell_of(cell) for cell in nodes]
     full = [full_of(row) for row in node.nodes("full")]
     return {"name": name, "facts": facts_of(node), "tables": tables_of(node),
+            "counters": report_counters.counted(node, counted_of(nodes), "operation"),
             "sizes": sizes_of(cells, full), "changes": CHANGES}

@@ -185,12 +185,18 @@ static void begin_counting(struct pass *pass)
 static void one_burst(struct pass *pass, struct base_burst *burst)
 {
 	uint64_t now_ns = burst->packets[burst->count - 1]->time_ns;
+	struct bench_deletion *bench = pass->bench;
+	bool counters = pass->counting && bench->counted != NULL;
+	if (counters)
+		counters_begin(&bench->counters);
 	uint64_t start = base_cycles();
 	conntrack_process_burst(pass->tracker, burst);
 	uint64_t middle = base_cycles();
 	conntrack_advance(pass->tracker, now_ns, BENCH_DELETION_LOOKS * burst->count);
 	uint64_t end = base_cycles();
-	if (pass->counting) {
+	if (counters) {
+		counters_end(&bench->counters, bench->counted, burst->count);
+	} else if (pass->counting) {
 		pass->process_cycles += middle - start;
 		pass->advance_cycles += end - middle;
 		pass->counted += burst->count;
@@ -245,7 +251,7 @@ int bench_deletion_pass(struct bench_deletion *bench, const struct conntrack_con
 		if (pass.bursts % look == 0 && bench_deletion_stopped(bench))
 			error = -EINTR;
 	}
-	if (error == 0) {
+	if (error == 0 && bench->counted == NULL) {
 		fill_cost(&pass, cost);
 		bench->counted_packets = pass.counted;
 		bench_deletion_meter_add(meter, (double)pass.process_cycles / (double)pass.counted,

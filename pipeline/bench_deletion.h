@@ -17,11 +17,14 @@
  * Throughput at zero loss is computed: packets come as the trace has them, only faster, into a
  * ring, and bursts take the least time that they took in any repeat.
  *
+ * Hardware counters (options.counters) are read in a pass of their own, around each burst.
+ *
  * Sweep: each knob of each strategy at a sixteenth, a quarter, four and sixteen times its default.
  */
 #pragma once
 
 #include "conntrack/judge.h"
+#include "pipeline/counters.h"
 
 #include <stdatomic.h>
 
@@ -55,6 +58,7 @@ struct bench_deletion_options {
 	uint32_t burst, repeats;
 	uint32_t ring; /* packets that wait at most, for zero_loss_packets_per_s */
 	uint64_t seed;
+	const struct counters_kernel *counters; /* of hardware events; NULL: none */
 };
 
 /* Counted after warm-up; cycles are per packet, medians over repeats. */
@@ -97,6 +101,7 @@ struct bench_deletion_row {
 	const struct conntrack_table_ops *table;
 	bool works; /* false: not with this table */
 	struct bench_deletion_cost cost;
+	struct counters_sum counted; /* hardware events of a packet and its maintenance */
 	struct bench_deletion_burst burst;
 	struct conntrack_verdict verdict; /* packets 0: not judged */
 	struct bench_deletion_curve curves[BENCH_DELETION_KNOBS_COUNT];
@@ -111,6 +116,7 @@ struct bench_deletion_result {
 	uint64_t live_max; /* of the oracle */
 	double live_mean;  /* after warm-up */
 	double tsc_hz;
+	struct counters_sum counted; /* of all: for why something was not */
 	char message[BENCH_DELETION_MESSAGE_SIZE];
 };
 

@@ -32,6 +32,9 @@ struct bench_deletion {
 	struct bench_deletion_meter *meters; /* of rows */
 	uint64_t *arrivals_ns;               /* of packets, not decreasing */
 	uint64_t counted_from;               /* the first burst that counts */
+	struct counters counters;
+	struct counters_sum
+		*counted; /* a pass counts into it, and is not timed; NULL: it is timed */
 	const atomic_bool *stop;
 	void (*progress)(void *context, const char *what, uint64_t done, uint64_t total);
 	void *context;

@@ -254,6 +254,20 @@ static int measure_rows(struct bench_deletion *bench)
 	return error;
 }
 
+/* What the processor counts in one more pass. */
+static int count_row(struct bench_deletion *bench, struct bench_deletion_row *row)
+{
+	struct conntrack_config config;
+	bench_deletion_config(bench, &config, row->table, row->deletion);
+	bench->counted = &row->counted;
+	int error = counters_work(&bench->counters)
+			    ? bench_deletion_pass(bench, &config, NULL, NULL)
+			    : 0;
+	bench->counted = NULL;
+	counters_add(&bench->result->counted, &row->counted);
+	return error;
+}
+
 /* A sixteenth, a quarter, once, four and sixteen times the default. */
 static uint64_t point_value(uint64_t usual, uint32_t point)
 {
@@ -310,7 +324,9 @@ static int further(struct bench_deletion *bench)
 	for (uint32_t i = 0; i < result->rows_count && error == 0; i++) {
 		struct bench_deletion_row *row = &result->rows[i];
 		bench_deletion_tell(bench, "bursts and judge", i, result->rows_count);
-		if (row->works && options->due != 0)
+		if (row->works)
+			error = count_row(bench, row);
+		if (row->works && error == 0 && options->due != 0)
 			error = bench_deletion_burst(bench, row);
 		if (row->works && error == 0 && !options->no_judge)
 			error = bench_deletion_judge(bench, row);
@@ -398,6 +414,9 @@ int bench_deletion_run(const struct bench_deletion_options *options,
 		.context = context,
 	};
 	make_rows(bench);
+	counters_open(&bench->counters, options->counters);
+	if (!counters_work(&bench->counters)) /* why */
+		counters_end(&bench->counters, &result->counted, 0);
 	int error = load_packets(bench);
 	if (error == 0)
 		error = prepare(bench);
@@ -408,6 +427,7 @@ int bench_deletion_run(const struct bench_deletion_options *options,
 	if (error == 0)
 		describe(bench);
 	release(bench);
+	counters_close(&bench->counters);
 	free(bench);
 	return error;
 }

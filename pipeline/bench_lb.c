@@ -41,6 +41,9 @@ struct bench {
 	struct bench_lb_result *result;
 	const atomic_bool *stop;
 	struct bench_traffic calm, flood;
+	struct counters counters;
+	struct counters_sum
+		*counted; /* a pass counts into it, and is not timed; NULL: it is timed */
 	double cycles[CHAIN_LB_POLICIES_COUNT][2][BENCH_LB_REPEATS_MAX];
 };
 
@@ -315,7 +318,11 @@ static int pass(struct bench *bench, const struct bench_traffic *traffic,
 		size_t left = count - at, burst = bench->options->burst;
 		uint16_t taken = (uint16_t)(left < burst ? left : burst);
 		prepare(&world, records + at, bytes, taken);
+		if (bench->counted != NULL)
+			counters_begin(&bench->counters);
 		spent += process(&world);
+		if (bench->counted != NULL)
+			counters_end(&bench->counters, bench->counted, taken);
 		for (uint16_t i = 0; tally != NULL && i < taken && error == 0; i++) {
 			if (traffic->is_flood == NULL || traffic->is_flood[at + i] == 0)
 				error = judge_packet(tally, &world.packets[i]);
@@ -365,6 +372,36 @@ static int time_all(struct bench *bench)
 					&bench->cycles[policy][1][repeat]);
 		}
 	}
+	return error;
+}
+
+static int count_case(struct bench *bench, const struct bench_traffic *traffic,
+	enum chain_lb_policy policy, struct bench_lb_case *to)
+{
+	bench->counted = &to->counted;
+	int error = pass(bench, traffic, policy, NULL, NULL);
+	bench->counted = NULL;
+	counters_add(&bench->result->counted, &to->counted);
+	return error;
+}
+
+/* What the processor counts, in passes of their own. */
+static int count_all(struct bench *bench)
+{
+	struct bench_lb_result *result = bench->result;
+	int error = 0;
+	counters_open(&bench->counters, bench->options->counters);
+	if (!counters_work(&bench->counters)) {
+		counters_end(&bench->counters, &result->counted, 0); /* why */
+		return 0;
+	}
+	for (uint32_t i = 0; i < result->rows_count && error == 0; i++) {
+		struct bench_lb_row *row = &result->rows[i];
+		error = count_case(bench, &bench->calm, row->policy, &row->calm);
+		if (error == 0 && bench->options->flood > 0)
+			error = count_case(bench, &bench->flood, row->policy, &row->flood);
+	}
+	counters_close(&bench->counters);
 	return error;
 }
 
@@ -444,6 +481,8 @@ int bench_lb_run(const struct bench_lb_options *options, struct bench_lb_result 
 		error = judge_all(bench);
 	if (error == 0)
 		error = time_all(bench);
+	if (error == 0)
+		error = count_all(bench);
 	for (uint32_t i = 0; i < result->rows_count && error == 0; i++) {
 		struct bench_lb_row *row = &result->rows[i];
 		summarise(&row->calm, bench->cycles[row->policy][0], options->repeats);

@@ -19,6 +19,7 @@
 #pragma once
 
 #include "chain/chain.h"
+#include "pipeline/counters.h"
 
 #include <stdatomic.h>
 
@@ -35,6 +36,7 @@ struct bench_lb_options {
 	uint32_t conns;       /* the tracker's entries */
 	uint32_t burst, repeats;
 	uint64_t seed;
+	const struct counters_kernel *counters; /* of hardware events; NULL: none */
 };
 
 /* What a policy did with one traffic. */
@@ -52,6 +54,7 @@ struct bench_lb_case {
 	uint64_t state_bytes; /* peak connections at its bytes per entry */
 	/* cycles per packet, flood packets included, over the timed passes */
 	double cycles, cycles_min, cycles_max;
+	struct counters_sum counted; /* hardware events, in a pass of its own */
 };
 
 struct bench_lb_row {
@@ -67,6 +70,7 @@ struct bench_lb_result {
 	uint32_t changes_count;
 	struct chain_lb_change changes[CHAIN_LB_CHANGES_MAX];
 	double tsc_hz;
+	struct counters_sum counted; /* of all: for why something was not */
 	char message[BENCH_LB_MESSAGE_SIZE];
 };
 

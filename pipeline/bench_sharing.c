@@ -200,10 +200,12 @@ static int measure_row(struct bench_sharing *bench, struct bench_sharing_row *ro
 {
 	const struct bench_sharing_options *options = bench->options;
 	struct bench_sharing_pass pass;
-	int error = bench_sharing_pass(
-		bench, row->sharing, row->workers, (struct bench_sharing_how){ 0 }, &pass);
+	int error = bench_sharing_pass(bench, row->sharing, row->workers,
+		(struct bench_sharing_how){ .counts = true }, &pass);
 	if (error != 0)
 		return error;
+	counters_add(&row->counted, &pass.counted);
+	counters_add(&bench->result->counted, &pass.counted);
 	note_pass(row, &pass, round == 0);
 	if (row->sharing->readable && !options->no_dump)
 		error = measure_dump(bench, row, round == 0);

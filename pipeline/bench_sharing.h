@@ -29,6 +29,7 @@
 #pragma once
 
 #include "conntrack/shared_judge.h"
+#include "pipeline/counters.h"
 
 #include <stdatomic.h>
 
@@ -55,6 +56,7 @@ struct bench_sharing_options {
 	uint32_t moves; /* hand-overs in a pass with several workers, by models that have them */
 	uint32_t burst, rounds;
 	uint64_t seed;
+	const struct counters_kernel *counters; /* of hardware events; NULL: none */
 };
 
 struct bench_sharing_dump {
@@ -81,6 +83,7 @@ struct bench_sharing_row {
 	struct conntrack_shared_verdict verdict; /* flows 0: not judged */
 	struct bench_sharing_dump dump;
 	double bytes_per_entry;
+	struct counters_sum counted; /* hardware events of the workers, over all rounds */
 };
 
 struct bench_sharing_result {
@@ -90,6 +93,7 @@ struct bench_sharing_result {
 	uint64_t flows;
 	uint32_t conns, cpus;
 	double tsc_hz;
+	struct counters_sum counted; /* of all: for why something was not */
 	char message[BENCH_SHARING_MESSAGE_SIZE];
 };
 

@@ -38,6 +38,8 @@ struct hand {
 	uint32_t index, next_move;
 	pthread_t thread;
 	uint64_t packets, start_cycles, end_cycles, cpu_ns;
+	struct counters counters;
+	struct counters_sum counted;
 	bool interrupted;
 	/* the dumper's */
 	uint64_t views;
@@ -126,8 +128,10 @@ static void *worker_thread(void *context)
 		work(hand);
 		shift_times(hand, lap_ns);
 	}
+	counters_open(&hand->counters, crew->how.counts ? crew->bench->options->counters : NULL);
 	bool takes_place = wait_for_all(crew);
 	if (takes_place) {
+		counters_begin(&hand->counters);
 		hand->start_cycles = base_cycles();
 		uint64_t cpu_ns = bench_clock_thread_ns();
 		work(hand);
@@ -135,7 +139,9 @@ static void *worker_thread(void *context)
 		conntrack_shared_end(crew->shared, hand->index);
 		hand->cpu_ns = bench_clock_thread_ns() - cpu_ns;
 		hand->end_cycles = base_cycles();
+		counters_end(&hand->counters, &hand->counted, hand->packets);
 	}
+	counters_close(&hand->counters);
 	shift_times(hand, -lap_ns);
 	atomic_fetch_add_explicit(&crew->ended, 1, memory_order_relaxed);
 	return NULL;
@@ -222,6 +228,7 @@ static void read_times(const struct bench_sharing *bench, const struct hand *han
 		end = hand->end_cycles > end ? hand->end_cycles : end;
 		cpu_ns += hand->cpu_ns;
 		packets += hand->packets;
+		counters_add(&pass->counted, &hand->counted);
 		slowest = i == 0 || rate < slowest ? rate : slowest;
 		fastest = rate > fastest ? rate : fastest;
 	}

@@ -35,6 +35,7 @@ struct bench_sharing_pass {
 	struct conntrack_shared_stats stats;
 	double packets_per_s, cycles, fairness;
 	uint64_t wall_cycles;
+	struct counters_sum counted; /* of all workers */
 	struct bench_sharing_dump dump;
 };
 
@@ -48,6 +49,7 @@ void bench_sharing_route_plan(struct bench_sharing *bench, struct bench_sharing_
 
 struct bench_sharing_how {
 	bool judged; /* the judge collects */
+	bool counts; /* hardware events, from where packets are timed to where they end */
 	/* All packets have gone through once before, so that connections are there; they then come
 	 * again, later by their whole duration. */
 	bool warm;

@@ -19,6 +19,7 @@ enum { OWN_PLACE_BYTES = 40, FOREIGN_PLACE_BYTES = 140 };
 struct run {
 	struct bench_tables_result *result;
 	struct bench_tables_world world;
+	struct counters counters;
 	bool huge;
 	void (*progress)(void *context, const char *what, uint64_t done, uint64_t total);
 	void *progress_context;
@@ -198,6 +199,7 @@ static int measure(struct run *run, const atomic_bool *stop)
 	for (uint32_t size = 0; size < options->entries_count && error == 0; size++) {
 		run->world = (struct bench_tables_world){
 			.stop = stop,
+			.counters = &run->counters,
 			.message = run->result->message,
 		};
 		error = bench_tables_world_create(
@@ -209,6 +211,25 @@ static int measure(struct run *run, const atomic_bool *stop)
 		bench_tables_world_destroy(&run->world);
 	}
 	return error;
+}
+
+/* What the processor counted everywhere, and why it did not. */
+static void sum_counted(struct run *run)
+{
+	struct bench_tables_result *result = run->result;
+	const struct bench_tables_options *options = &result->options;
+	struct counters_sum *sum = &result->counted;
+	uint32_t cells = options->entries_count * options->loads_count * options->tables_count;
+	if (!counters_work(&run->counters))
+		counters_end(&run->counters, sum, 0);
+	for (uint32_t i = 0; i < cells; i++) {
+		const struct bench_tables_cell *cell = &result->cells[i];
+		for (uint32_t k = 0; k < options->hit_ratios_count; k++)
+			counters_add(sum, &cell->lookup[k].counted);
+		counters_add(sum, &cell->insert.counted);
+		counters_add(sum, &cell->open.counted);
+		counters_add(sum, &cell->remove.counted);
+	}
 }
 
 int bench_tables_run(const struct bench_tables_options *options, struct bench_tables_result *result,
@@ -239,7 +260,11 @@ int bench_tables_run(const struct bench_tables_options *options, struct bench_ta
 	choose_pages(&run);
 	start_dpdk(&run);
 	result->tsc_hz = bench_clock_tsc_hz();
-	return measure(&run, stop);
+	counters_open(&run.counters, own->counters);
+	error = measure(&run, stop);
+	sum_counted(&run);
+	counters_close(&run.counters);
+	return error;
 }
 
 void bench_tables_release(struct bench_tables_result *result)

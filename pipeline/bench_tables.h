@@ -21,11 +21,15 @@
  * answer is compared with the right one. Bursts that took longer than any can (another process had
  * the CPU) are left out and counted.
  *
+ * Hardware counters (options.counters) are read in passes of their own behind the timed ones,
+ * around each burst; fill and full are not counted.
+ *
  * Threads: the caller's. Memory: bench_tables_bytes, refused when the machine has less.
  */
 #pragma once
 
 #include "conntrack/lab.h"
+#include "pipeline/counters.h"
 
 #include <stdatomic.h>
 
@@ -51,12 +55,14 @@ struct bench_tables_options {
 	uint32_t burst, repeats;
 	uint64_t seed;
 	bool no_huge;
+	const struct counters_kernel *counters; /* of hardware events; NULL: none */
 };
 
 /* Cycles per operation, one value for each repeat in order. */
 struct bench_tables_cost {
 	uint32_t count; /* 0: not measured */
 	double each[BENCH_TABLES_REPEATS_MAX];
+	struct counters_sum counted; /* hardware events, over all repeats */
 };
 
 /* One table at one size and load. */
@@ -84,6 +90,7 @@ struct bench_tables_result {
 	struct bench_tables_full *full;        /* by size, then table */
 	const char *missing[BENCH_TABLES_MAX]; /* by table: why it was not measured, or NULL */
 	const char *memory;                    /* which pages */
+	struct counters_sum counted;           /* everywhere: for why something was not */
 	double tsc_hz;
 	char message[BENCH_TABLES_MESSAGE_SIZE];
 };

@@ -26,12 +26,15 @@ struct turn {
 	void *table;
 	struct base_rng rng;
 	uint64_t interrupted;
+	/* The processor's counters are read before and behind each burst, which is not timed. */
+	bool counting;
 };
 
 /* Sum of measured bursts. */
 struct meter {
 	uint64_t cycles;
 	uint64_t operations;
+	struct counters_sum counted;
 };
 
 /* A burst of keys, in the cache. */
@@ -124,21 +127,32 @@ static int wrong(const struct turn *turn, const char *what)
 
 /* ---- measuring ------------------------------------------------------------------------------ */
 
-static bool meter_add(
+static inline uint64_t meter_start(const struct turn *turn)
+{
+	if (turn->counting)
+		counters_begin(turn->world->counters);
+	return base_cycles();
+}
+
+static void meter_add(
 	struct turn *turn, struct meter *meter, uint64_t start, unsigned int operations)
 {
 	uint64_t cycles = base_cycles() - start;
+	if (turn->counting) {
+		counters_end(turn->world->counters, &meter->counted, operations);
+		return;
+	}
 	if (cycles > (uint64_t)operations * PREEMPTED) {
 		turn->interrupted++;
-		return false;
+		return;
 	}
 	meter->cycles += cycles;
 	meter->operations += operations;
-	return true;
 }
 
 static void note(struct bench_tables_cost *cost, const struct meter *meter)
 {
+	counters_add(&cost->counted, &meter->counted);
 	if (meter->operations == 0 || cost->count == BENCH_TABLES_REPEATS_MAX)
 		return;
 	cost->each[cost->count++] = (double)meter->cycles / (double)meter->operations;
@@ -182,7 +196,7 @@ static unsigned int insert_burst(struct turn *turn, struct burst *burst, struct 
 	struct bench_tables_world *world = turn->world;
 	int errors[BASE_BURST_MAX];
 	unsigned int refused = 0;
-	uint64_t start = base_cycles();
+	uint64_t start = meter_start(turn);
 	for (unsigned int i = 0; i < burst->count; i++)
 		errors[i] = turn->ops->insert(turn->table, burst->mixed[i], burst->conns[i]);
 	if (meter != NULL)
@@ -279,7 +293,7 @@ static int lookups(struct turn *turn, double hit_ratio, uint32_t count, struct m
 	struct burst burst = { .count = turn->world->options->burst };
 	for (uint32_t done = 0; done < count; done += burst.count) {
 		choose(turn, &burst, hit_ratio);
-		uint64_t start = base_cycles();
+		uint64_t start = meter_start(turn);
 		look_up(turn, &burst);
 		if (meter != NULL)
 			meter_add(turn, meter, start, burst.count);
@@ -327,14 +341,17 @@ static int open_burst(
 {
 	uint32_t found[BASE_BURST_MAX];
 	struct meter inserting = { 0 };
-	uint64_t start = base_cycles();
+	uint64_t start = meter_start(turn);
 	turn->ops->find_burst(turn->table, burst->mixed, burst->pointers, burst->count, found);
 	uint64_t looking = base_cycles() - start;
+	if (turn->counting) /* the operations are those of the insertions */
+		counters_end(turn->world->counters, &meter->counted, 0);
 	for (unsigned int i = 0; i < burst->count; i++) {
 		if (found[i] != BASE_CONN_NONE)
 			return wrong(turn, "a key that was never there is found");
 	}
 	*refused += insert_burst(turn, burst, &inserting);
+	counters_add(&meter->counted, &inserting.counted);
 	if (looking > (uint64_t)burst->count * PREEMPTED) {
 		turn->interrupted++;
 	} else if (inserting.operations != 0) {
@@ -355,7 +372,7 @@ static int churn(struct turn *turn, struct bench_tables_cell *cell)
 		choose_leaving(turn, &burst);
 		if (burst.count == 0)
 			break;
-		uint64_t start = base_cycles();
+		uint64_t start = meter_start(turn);
 		for (unsigned int i = 0; i < burst.count && turn->ops->prefetch != NULL; i++)
 			turn->ops->prefetch(turn->table, burst.mixed[i]);
 		for (unsigned int i = 0; i < burst.count; i++)
@@ -372,6 +389,38 @@ static int churn(struct turn *turn, struct bench_tables_cell *cell)
 	note(&cell->remove, &removing);
 	note(&cell->insert, &inserting);
 	note(&cell->open, &opening);
+	return error;
+}
+
+/* ---- what the processor counts --------------------------------------------------------------- */
+
+/* In passes of their own, behind the timed ones: reading counters takes a system call. */
+static bool can_count(const struct turn *turn)
+{
+	return turn->world->counters != NULL && counters_work(turn->world->counters);
+}
+
+static int count_lookups(struct turn *turn, double hit_ratio, struct bench_tables_cost *cost)
+{
+	struct meter meter = { 0 };
+	if (!can_count(turn))
+		return 0;
+	turn->counting = true;
+	int error = lookups(turn, hit_ratio, LOOKUPS_WARM, &meter);
+	turn->counting = false;
+	counters_add(&cost->counted, &meter.counted);
+	return error;
+}
+
+static int count_churn(struct turn *turn, struct bench_tables_cell *cell)
+{
+	uint64_t refused = cell->refused;
+	if (!can_count(turn))
+		return 0;
+	turn->counting = true;
+	int error = churn(turn, cell);
+	turn->counting = false;
+	cell->refused = refused; /* of the timed ones */
 	return error;
 }
 
@@ -395,9 +444,13 @@ int bench_tables_turn(struct bench_tables_world *world, const struct conntrack_t
 		if (error == 0)
 			error = lookups(&turn, options->hit_ratios[i], LOOKUPS, &meter);
 		note(&cell->lookup[i], &meter);
+		if (error == 0)
+			error = count_lookups(&turn, options->hit_ratios[i], &cell->lookup[i]);
 	}
 	if (error == 0)
 		error = churn(&turn, cell);
+	if (error == 0)
+		error = count_churn(&turn, cell);
 	cell->interrupted += turn.interrupted;
 	end(&turn);
 	return error;

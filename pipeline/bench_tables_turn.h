@@ -31,6 +31,7 @@ struct bench_tables_world {
 	uint64_t next_key; /* number of the next key that was never there */
 	uint64_t stream;   /* of random choices; counts turns */
 	bool huge;
+	struct counters *counters; /* NULL: none */
 	const atomic_bool *stop;
 	char *message;
 };

@@ -131,6 +131,7 @@ void collect_worker(struct pipeline_result *result, struct collect_sample *sampl
 	add_counters(&sample->waits, &worker->waits, sizeof(sample->waits));
 	sample->packets += worker->books.read;
 	sample->wire_bytes += worker->books.read_wire_bytes;
+	counters_add(&sample->counted, &worker->counted);
 }
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
@@ -231,6 +232,8 @@ void collect_cost(struct pipeline_cost *cost, const struct collect_sample *sampl
 	for (uint32_t i = 0; i < repeats; i++)
 		cost->repeat_began_s[i] = (double)(samples[i].start_cycles - first_cycles) / tsc_hz;
 	cost->repeats = repeats;
+	for (uint32_t i = 0; i < repeats; i++)
+		counters_add(&cost->counted, &samples[i].counted);
 	cost->tsc_hz = tsc_hz;
 	collect_rates(cost, samples, repeats, tsc_hz);
 	collect_waits(cost, samples, repeats, tsc_hz);

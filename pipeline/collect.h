@@ -12,6 +12,7 @@ struct collect_sample {
 	struct worker_waits waits;   /* summed over workers */
 	uint64_t start_cycles;       /* when its workers began */
 	uint64_t packets, wire_bytes;
+	struct counters_sum counted; /* summed over workers */
 };
 
 /* Start the parts that are summed afresh (for the next repeat). */

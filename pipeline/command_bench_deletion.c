@@ -161,6 +161,12 @@ static void print_table(FILE *stream, const struct bench_deletion_options *optio
 		print_bursts(stream, options, result);
 	if (options->sweep)
 		print_curves(stream, result);
+	results_counters_head(stream, &result->counted, "packet");
+	for (uint32_t i = 0; i < result->rows_count; i++)
+		results_counters_row(
+			stream, result->rows[i].deletion->name, &result->rows[i].counted);
+	fprintf(stream, "\n");
+	results_counters_print_why(stream, &result->counted);
 	for (uint32_t i = 0; i < result->rows_count; i++) {
 		const struct conntrack_verdict *verdict = &result->rows[i].verdict;
 		if (verdict->failures_sum != 0)
@@ -297,6 +303,7 @@ static json_t *row_document(struct results_builder *builder,
 	results_put(builder, object, "knobs", knobs);
 	results_put(builder, object, "cost",
 		row->works ? cost_document(builder, &row->cost) : json_null());
+	results_put_counters(builder, object, &row->counted);
 	results_put(builder, object, "burst",
 		row->works && options->due != 0 ? burst_document(builder, &row->burst)
 						: json_null());
@@ -335,6 +342,7 @@ static json_t *document(const struct command *command, const struct bench_deleti
 	for (uint32_t i = 0; i < result->rows_count; i++)
 		results_append(&builder, rows, row_document(&builder, options, &result->rows[i]));
 	results_put(&builder, object, "strategies", rows);
+	results_put_uncounted(&builder, object, &result->counted);
 	if (!builder.failed)
 		return object;
 	json_decref(object);

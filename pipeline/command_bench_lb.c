@@ -18,6 +18,21 @@ static void print_case(FILE *stream, const char *name, const struct bench_lb_cas
 		c->orphaned_connections, c->imbalance);
 }
 
+static void print_counted(FILE *stream, const struct bench_lb_result *result)
+{
+	char name[64];
+	results_counters_head(stream, &result->counted, "packet");
+	for (uint32_t i = 0; i < result->rows_count; i++) {
+		const struct bench_lb_row *row = &result->rows[i];
+		const char *policy = chain_lb_policy_name(row->policy);
+		results_counters_row(stream, policy, &row->calm.counted);
+		snprintf(name, sizeof(name), "%s with a flood", policy);
+		results_counters_row(stream, name, &row->flood.counted);
+	}
+	fprintf(stream, "\n");
+	results_counters_print_why(stream, &result->counted);
+}
+
 static void print_table(
 	FILE *stream, const struct bench_lb_options *options, const struct bench_lb_result *result)
 {
@@ -52,6 +67,7 @@ static void print_table(
 			"\nflood      %" PRIu64 " SYNs of nobody, %.3g per packet; cycles are "
 			"per packet, theirs included\n",
 			result->flood_packets, options->flood);
+	print_counted(stream, result);
 }
 
 static json_t *case_document(struct results_builder *builder, const struct bench_lb_case *c)
@@ -81,6 +97,7 @@ static json_t *case_document(struct results_builder *builder, const struct bench
 	results_put_real(builder, object, "cycles_per_packet", c->cycles);
 	results_put_real(builder, object, "cycles_min", c->cycles_min);
 	results_put_real(builder, object, "cycles_max", c->cycles_max);
+	results_put_counters(builder, object, &c->counted);
 	return object;
 }
 
@@ -127,6 +144,7 @@ static json_t *document(const struct command *command, const struct bench_lb_opt
 		results_append(&builder, rows, entry);
 	}
 	results_put(&builder, object, "policies", rows);
+	results_put_uncounted(&builder, object, &result->counted);
 	if (!builder.failed)
 		return object;
 	json_decref(object);

@@ -114,6 +114,20 @@ static void print_moves(FILE *stream, const struct bench_sharing_result *result)
 	}
 }
 
+static void print_counted(FILE *stream, const struct bench_sharing_result *result)
+{
+	char name[2 * TEXT_SIZE];
+	results_counters_head(stream, &result->counted, "packet");
+	for (uint32_t i = 0; i < result->rows_count; i++) {
+		const struct bench_sharing_row *row = &result->rows[i];
+		snprintf(name, sizeof(name), "%s, workers %" PRIu32, row->sharing->name,
+			row->workers);
+		results_counters_row(stream, name, &row->counted);
+	}
+	fprintf(stream, "\n");
+	results_counters_print_why(stream, &result->counted);
+}
+
 static void print_table(FILE *stream, const struct bench_sharing_options *options,
 	const struct bench_sharing_result *result)
 {
@@ -142,6 +156,7 @@ static void print_table(FILE *stream, const struct bench_sharing_options *option
 		print_row(stream, &result->rows[i]);
 	print_dumps(stream, result);
 	print_moves(stream, result);
+	print_counted(stream, result);
 	for (uint32_t i = 0; i < result->rows_count; i++) {
 		const struct bench_sharing_row *row = &result->rows[i];
 		if (row->verdict.failures_sum != 0 && row->judged_refused == 0)
@@ -232,6 +247,7 @@ static json_t *row_document(
 	results_put_count(builder, object, "retries", stats->retries);
 	results_put_count(builder, object, "lost_races", stats->lost_races);
 	results_put_real(builder, object, "bytes_per_entry", row->bytes_per_entry);
+	results_put_counters(builder, object, &row->counted);
 	results_put(builder, object, "dump",
 		row->dump.measured ? dump_document(builder, &row->dump) : json_null());
 	results_put(builder, object, "handover",
@@ -267,6 +283,7 @@ static json_t *document(const struct command *command, const struct bench_sharin
 		results_append(
 			&builder, rows, row_document(&builder, &result->rows[i], result->tsc_hz));
 	results_put(&builder, object, "models", rows);
+	results_put_uncounted(&builder, object, &result->counted);
 	if (!builder.failed)
 		return object;
 	json_decref(object);

@@ -94,6 +94,42 @@ static void print_size(FILE *stream, const struct bench_tables_result *result, u
 	print_full(stream, result, size);
 }
 
+static void print_counted_cell(FILE *stream, const struct bench_tables_options *options,
+	const char *table, const struct bench_tables_cell *cell)
+{
+	char name[64];
+	for (uint32_t i = 0; i < options->hit_ratios_count; i++) {
+		snprintf(name, sizeof(name), "%s hits %.3g%%", table, 100 * options->hit_ratios[i]);
+		results_counters_row(stream, name, &cell->lookup[i].counted);
+	}
+	const struct {
+		const char *name;
+		const struct bench_tables_cost *cost;
+	} changes[] = { { "insert", &cell->insert }, { "open", &cell->open },
+		{ "remove", &cell->remove } };
+	for (size_t i = 0; i < BASE_ARRAY_COUNT(changes); i++) {
+		snprintf(name, sizeof(name), "%s %s", table, changes[i].name);
+		results_counters_row(stream, name, &changes[i].cost->counted);
+	}
+}
+
+static void print_counted(FILE *stream, const struct bench_tables_result *result)
+{
+	const struct bench_tables_options *options = &result->options;
+	char places[32], operation[96];
+	uint32_t loads = options->entries_count * options->loads_count;
+	for (uint32_t i = 0; i < loads && counters_any(&result->counted); i++) {
+		uint32_t size = i / options->loads_count, load = i % options->loads_count;
+		units_format_grouped(options->entries[size], places, sizeof(places));
+		snprintf(operation, sizeof(operation), "operation, %s places, load %g", places,
+			options->loads[load]);
+		results_counters_head(stream, &result->counted, operation);
+		for (uint32_t t = 0; t < options->tables_count; t++)
+			print_counted_cell(stream, options, options->tables[t]->name,
+				bench_tables_cell_at(result, size, load, t));
+	}
+}
+
 static void print_result(FILE *stream, const struct bench_tables_result *result)
 {
 	const struct bench_tables_options *options = &result->options;
@@ -103,6 +139,7 @@ static void print_result(FILE *stream, const struct bench_tables_result *result)
 		result->memory, result->tsc_hz / 1e9);
 	for (uint32_t size = 0; size < options->entries_count; size++)
 		print_size(stream, result, size);
+	print_counted(stream, result);
 	fprintf(stream, "\n");
 	for (uint32_t t = 0; t < options->tables_count; t++) {
 		if (result->missing[t] != NULL)
@@ -114,6 +151,7 @@ static void print_result(FILE *stream, const struct bench_tables_result *result)
 	}
 	for (size_t i = 0; (absence = conntrack_foreign_absence_at(i)) != NULL; i++)
 		fprintf(stream, "%-12s not measured: %s\n", absence->name, absence->reason);
+	results_counters_print_why(stream, &result->counted);
 }
 
 /* ---- the document --------------------------------------------------------------------------- */
@@ -133,6 +171,7 @@ static void put_cost(struct results_builder *builder, json_t *object, const char
 	for (uint32_t i = 0; i < cost->count; i++)
 		results_append(builder, each, json_real(cost->each[i]));
 	results_put(builder, value, "each", each);
+	results_put_counters(builder, value, &cost->counted);
 	results_put(builder, object, key, value);
 }
 
@@ -247,6 +286,7 @@ static json_t *document(const struct command *command, const struct bench_tables
 	results_put_real(&builder, object, "tsc_hz", result->tsc_hz);
 	results_put(&builder, object, "tables", tables_section(&builder, result));
 	put_cells(&builder, object, result);
+	results_put_uncounted(&builder, object, &result->counted);
 	if (!builder.failed)
 		return object;
 	json_decref(object);

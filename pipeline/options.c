@@ -107,6 +107,7 @@ int options_create(struct options **out, enum options_command command)
 	bench_deletion_options_defaults(&options->bench_deletion);
 	bench_sharing_options_defaults(&options->bench_sharing);
 	bench_tables_options_defaults(&options->bench_tables);
+	options_set_counters(options, counters_linux());
 	infer_export_options_defaults(&options->infer_export);
 	infer_options_defaults(&options->infer);
 	traces_relink_options_defaults(&options->convert.relink, BASE_LINK_ETHERNET);

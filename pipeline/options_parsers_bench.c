@@ -203,3 +203,22 @@ int options_parse_hit_ratios(struct options *options, void *target, const char *
 		&(struct shares){ bench->hit_ratios, &bench->hit_ratios_count, true, message },
 		text);
 }
+
+void options_set_counters(struct options *options, const struct counters_kernel *kernel)
+{
+	options->config.counters = kernel;
+	options->bench_tables.counters = kernel;
+	options->bench_deletion.counters = kernel;
+	options->bench_sharing.counters = kernel;
+	options->bench_lb.counters = kernel;
+}
+
+int options_parse_counters(struct options *options, void *target, const char *text, char *message)
+{
+	bool on = strcmp(text, "on") == 0;
+	(void)target;
+	if (!on && strcmp(text, "off") != 0)
+		return options_refuse(message, text, "on|off");
+	options_set_counters(options, on ? counters_linux() : NULL);
+	return 0;
+}

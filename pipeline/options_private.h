@@ -79,10 +79,14 @@ struct options_list {
 int options_list_read(struct options *options, const char *text, const struct options_names *names,
 	struct options_list *out, char *message);
 
+/* For every command that measures; NULL: off. */
+void options_set_counters(struct options *options, const struct counters_kernel *kernel);
+
 /* Parsers of the table (struct options_row.parse). */
 int options_parse_backend(struct options *options, void *target, const char *text, char *message);
 int options_parse_backends(struct options *options, void *target, const char *text, char *message);
 int options_parse_bulk(struct options *options, void *target, const char *text, char *message);
+int options_parse_counters(struct options *options, void *target, const char *text, char *message);
 int options_parse_deletion(struct options *options, void *target, const char *text, char *message);
 int options_parse_bypass(struct options *options, void *target, const char *text, char *message);
 int options_parse_lb_schedule(

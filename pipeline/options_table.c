@@ -220,6 +220,8 @@ static const struct options_row run_rows[] = {
 static const struct options_row common_rows[] = {
 	{ "output", "FILE", "the page to write", OPTIONS_KIND_TEXT, .letter = 'o',
 		.commands = OPTIONS_OF(OPTIONS_REPORT), .offset = OPTIONS_FIELD(output) },
+	{ "counters", "HOW", "hardware counters, where the machine has them: on|off",
+		OPTIONS_KIND_CUSTOM, .commands = RUNS | BENCHES, .parse = options_parse_counters },
 	{ "json", "FILE", "write the results document; - is standard output", OPTIONS_KIND_TEXT,
 		.commands = RUNS | BENCHES | MODELS | OPTIONS_OF(OPTIONS_TRACE_INFO),
 		.offset = OPTIONS_FIELD(json) },

@@ -27,6 +27,7 @@
 #include "chain/chain.h"
 #include "conntrack/conntrack.h"
 #include "gpu_offload/gpu_offload.h"
+#include "pipeline/counters.h"
 #include "reframer/reframer.h"
 #include "traces/traces.h"
 
@@ -105,8 +106,9 @@ struct pipeline_config {
 	uint32_t burst; /* 1..BASE_BURST_MAX, default 64 */
 	uint32_t repeats;
 	uint64_t seed;
-	unsigned int ablations;    /* enum pipeline_ablation */
-	bool no_huge;              /* do not use huge pages even when there are some */
+	unsigned int ablations;                 /* enum pipeline_ablation */
+	bool no_huge;                           /* do not use huge pages even when there are some */
+	const struct counters_kernel *counters; /* of hardware events; NULL: none */
 	const char *bypass_filter; /* libpcap filter; matching packets bypass the reframer. NULL */
 	const char *bulk_filter;   /* matching packets are of its bulk class. NULL */
 
@@ -146,7 +148,8 @@ struct pipeline_cost {
 	 * configurations that took turns */
 	double repeat_total[PIPELINE_REPEATS_MAX], repeat_began_s[PIPELINE_REPEATS_MAX];
 	double tsc_hz;
-	double elapsed_s; /* median */
+	double elapsed_s;            /* median */
+	struct counters_sum counted; /* hardware events, per packet read; workers and repeats */
 	/* wall clock only */
 	double pacing_late_p50_ns, pacing_late_p99_ns, pacing_late_max_ns;
 	/* Streams only; of the repeat that was starved longest, summed over workers. Starved: a

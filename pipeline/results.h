@@ -69,6 +69,24 @@ void results_put_real(
 void results_put_text(
 	struct results_builder *builder, json_t *object, const char *key, const char *text);
 void results_put_flag(struct results_builder *builder, json_t *object, const char *key, bool value);
+
+/* results_counters.c. "hardware_counters": values per operation, or null when there is none. */
+void results_put_counters(
+	struct results_builder *builder, json_t *object, const struct counters_sum *sum);
+/* "hardware_counters: why" for a list of what was not measured, unless all were. */
+void results_append_uncounted(
+	struct results_builder *builder, json_t *array, const struct counters_sum *sum);
+/* "not_measured": a list with that, or an empty one. */
+void results_put_uncounted(
+	struct results_builder *builder, json_t *object, const struct counters_sum *sum);
+/* For people: a table's head, its rows, and what is not in it. Nothing when nothing was counted,
+ * but for the last. */
+void results_counters_head(FILE *stream, const struct counters_sum *sum, const char *operation);
+void results_counters_row(FILE *stream, const char *name, const struct counters_sum *sum);
+/* All of it in one line or two. */
+void results_counters_print_line(FILE *stream, const struct counters_sum *sum);
+void results_counters_print_why(FILE *stream, const struct counters_sum *sum);
+
 /* Names of a chain's functions are keys: a second "stats" is "stats#2". */
 void results_chain_key(
 	const struct pipeline_result *result, uint32_t index, char *key, size_t key_size);

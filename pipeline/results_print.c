@@ -207,6 +207,7 @@ static void print_cost(
 		100 * cost->spread);
 	line(stream, "", "repeats %u, spread %s, workers %u, burst %u, ablated: %s", cost->repeats,
 		spread, config->workers, config->burst, ablations);
+	results_counters_print_line(stream, &cost->counted);
 	line(stream, "memory", "%s", result->memory_note);
 	if (config->clock != PIPELINE_CLOCK_WALL)
 		return;
@@ -321,4 +322,9 @@ void pipeline_comparison_print(const char *const *names, const struct pipeline_c
 		"conntrack", "chain", "sink", "Mpps", "first", "spread", "books");
 	for (size_t i = 0; i < count; i++)
 		comparison_row(names[i], &configs[i], &results[i], &results[0], stream);
+	fprintf(stream, "\n");
+	results_counters_head(stream, &results[0].cost.counted, "packet");
+	for (size_t i = 0; i < count; i++)
+		results_counters_row(stream, names[i], &results[i].cost.counted);
+	results_counters_print_why(stream, &results[0].cost.counted);
 }

@@ -321,10 +321,8 @@ json_t *results_cost_section(struct results_builder *builder)
 	results_put_real(builder, object, "elapsed_s", cost->elapsed_s);
 	results_put(builder, object, "pacing_late_ns", pacing(builder));
 	results_put(builder, object, "reader", reading(builder));
-	results_put(builder, object, "hardware_counters", json_null());
-	results_append(builder, missing,
-		json_string("hardware_counters: cycles are of the time stamp counter; "
-			    "instructions and cache misses are not measured"));
+	results_put_counters(builder, object, &cost->counted);
+	results_append_uncounted(builder, missing, &cost->counted);
 	if (cost->repeats <= 1)
 		results_append(builder, missing, json_string("spread: one repeat only"));
 	if (cost->reader_starved_times != 0)

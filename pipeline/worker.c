@@ -356,6 +356,7 @@ static void loop_wall(struct worker *worker)
 
 void worker_loop(struct worker *worker)
 {
+	counters_begin(&worker->counters);
 	uint64_t start = base_cycles();
 	if (worker->shared->config->clock == PIPELINE_CLOCK_VIRTUAL)
 		loop_virtual(worker);
@@ -374,4 +375,5 @@ void worker_loop(struct worker *worker)
 		worker->cycles.total += lap(&worker->cycles.infer, since) - since;
 	}
 	worker->elapsed_cycles = base_cycles() - start;
+	counters_end(&worker->counters, &worker->counted, worker->books.read);
 }

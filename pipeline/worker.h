@@ -67,6 +67,8 @@ struct worker {
 
 	struct worker_cycles cycles;
 	struct worker_waits waits;
+	struct counters counters;
+	struct counters_sum counted; /* of worker_loop */
 	struct pipeline_books books;
 	uint64_t runs_in, runs_in_packets, flow_runs_out;
 	uint32_t last_hash_in, last_hash_out;

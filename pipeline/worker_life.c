@@ -190,6 +190,8 @@ int worker_setup(struct worker *worker)
 		error = setup_tracker(worker);
 	if (error == 0)
 		error = setup_sink(worker);
+	if (error == 0)
+		counters_open(&worker->counters, config->counters);
 	/* Whoever did not say what failed: without a mark a worker would end as if well. */
 	return error == 0 || worker->error != 0 ? error : failed(worker, "set-up", error);
 }
@@ -244,6 +246,7 @@ void worker_finish(struct worker *worker)
 
 void worker_destroy(struct worker *worker)
 {
+	counters_close(&worker->counters);
 	if (worker->sink != NULL)
 		worker->sink->ops->destroy(worker->sink);
 	conntrack_destroy(worker->tracker);

@@ -14,6 +14,7 @@
 
 #include "pipeline/pipeline.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -144,12 +145,49 @@ static void flow_results_do_not_depend_on_the_number_of_workers(void **)
 	free(result);
 }
 
+/* Linux's counters with an event that needs no hardware. */
+static int open_task_clock(void *context, const struct perf_event_attr *attributes, int group)
+{
+	struct perf_event_attr other = *attributes;
+	other.type = PERF_TYPE_SOFTWARE;
+	other.config = PERF_COUNT_SW_TASK_CLOCK;
+	return counters_linux()->open(context, &other, group);
+}
+
+static void every_worker_counts_its_own_thread(void **)
+{
+	const char *paths[] = { capture };
+	struct pipeline_config config;
+	struct pipeline_result *result = malloc(sizeof(*result));
+	struct counters_kernel kernel = *counters_linux();
+	const atomic_bool stop = false;
+	kernel.open = open_task_clock;
+	configure(&config, paths);
+	config.counters = &kernel;
+	config.workers = 3;
+	config.repeats = 2;
+	assert_int_equal(pipeline_run(&config, result, &stop, NULL, NULL), PIPELINE_EXIT_OK);
+	const struct counters_sum *counted = &result->cost.counted;
+	assert_int_equal(counted->operations, 2 * PACKETS);
+	int error = counters_error(counted, COUNTERS_INSTRUCTIONS);
+	assert_true(error == 0 || error == -EACCES || error == -EPERM || error == -ENOENT ||
+		    error == -ENOSYS);
+	if (error == 0)
+		assert_in_range(counted->values[0], 1, 2 * counted->enabled_ns);
+
+	config.counters = NULL;
+	assert_int_equal(pipeline_run(&config, result, &stop, NULL, NULL), PIPELINE_EXIT_OK);
+	assert_int_equal(counters_error(&result->cost.counted, COUNTERS_INSTRUCTIONS), -ECANCELED);
+	free(result);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_run_stopped_at_any_moment_balances_its_books),
 		cmocka_unit_test(a_stream_stopped_at_any_moment_balances_its_books),
 		cmocka_unit_test(flow_results_do_not_depend_on_the_number_of_workers),
+		cmocka_unit_test(every_worker_counts_its_own_thread),
 	};
 	return cmocka_run_group_tests(tests, write_capture, remove_capture);
 }

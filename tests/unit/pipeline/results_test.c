@@ -3,6 +3,7 @@
 
 #include "pipeline/results.h"
 
+#include <errno.h>
 #include <math.h>
 
 /* A result in which every printed number differs. */
@@ -163,6 +164,46 @@ static void what_was_not_measured_is_null(void **state)
 	free_sample(sample);
 }
 
+static void hardware_counters_are_per_packet_or_null(void **state)
+{
+	(void)state;
+	struct sample *sample = make_sample();
+	struct counters_sum *sum = &sample->result->cost.counted;
+	*sum = (struct counters_sum){ .operations = 200, .enabled_ns = 10, .running_ns = 10 };
+	sum->values[COUNTERS_INSTRUCTIONS] = 50000;
+	sum->errors[COUNTERS_LLC_MISSES] = -ENOENT;
+	json_t *document = results_document(&sample->config, sample->result, NULL);
+	assert_true(json_real_value(at(document, "cost.hardware_counters.instructions")) == 250.0);
+	assert_true(json_is_null(at(document, "cost.hardware_counters.llc_misses")));
+	assert_int_equal(
+		json_integer_value(at(document, "cost.hardware_counters.operations")), 200);
+	assert_string_equal(json_string_value(at(document, "cost.not_measured.0")),
+		"hardware_counters: llc_misses: no such hardware counters on this machine "
+		"(ENOENT)");
+	json_decref(document);
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+	assert_non_null(stream);
+	results_counters_print_line(stream, sum);
+	results_counters_head(stream, sum, "packet");
+	results_counters_row(stream, "row", sum);
+	fclose(stream);
+	assert_string_equal(text,
+		"counters   per packet: instructions 250.00, cycles 0.00, l1d_misses 0.00, "
+		"dtlb_misses 0.00, branch_misses 0.00\n"
+		"counters   not measured: llc_misses: no such hardware counters on this machine "
+		"(ENOENT)\n"
+		"\ncounted by the processor, per packet\n"
+		"                                  instructions        cycles    llc_misses    "
+		"l1d_misses   dtlb_misses branch_misses\n"
+		"row                                    250.000         0.000             -        "
+		" "
+		"0.000         0.000         0.000\n");
+	free(text);
+	free_sample(sample);
+}
+
 static void hold_curve_rises_to_one(void **state)
 {
 	double last = 0;
@@ -264,6 +305,7 @@ int main(void)
 		cmocka_unit_test(document_has_the_promised_keys),
 		cmocka_unit_test(values_keep_all_their_digits),
 		cmocka_unit_test(what_was_not_measured_is_null),
+		cmocka_unit_test(hardware_counters_are_per_packet_or_null),
 		cmocka_unit_test(hold_curve_rises_to_one),
 		cmocka_unit_test(equal_results_are_equal_bytes),
 		cmocka_unit_test(table_says_what_matters),
