@@ -34,26 +34,25 @@ int conntrack_find(const struct conntrack *tracker, const struct base_flow_key *
 	return 0;
 }
 
-static struct conntrack_conn read_conn(
-	const struct conntrack *tracker, const struct conntrack_entry *entry)
+/* Straight to where it is wanted: a copy would read words in other sizes than they were written. */
+static void read_conn(const struct conntrack *tracker, const struct conntrack_entry *entry,
+	struct conntrack_conn *out)
 {
-	return (struct conntrack_conn){
-		.key = entry->key,
-		.state = entry->state,
-		.origin_reversed = (entry->flags & CONNTRACK_ENTRY_ORIGIN_REVERSED) != 0,
-		.assured = conntrack_entry_is_assured(entry),
-		.generation = entry->generation,
-		.last_seen_ns = entry->last_seen_ns,
-		.due_ns = conntrack_due_ns(tracker, entry),
-		.packets = entry->packets,
-	};
+	out->key = entry->key;
+	out->state = entry->state;
+	out->origin_reversed = (entry->flags & CONNTRACK_ENTRY_ORIGIN_REVERSED) != 0;
+	out->assured = conntrack_entry_is_assured(entry);
+	out->generation = entry->generation;
+	out->last_seen_ns = entry->last_seen_ns;
+	out->due_ns = conntrack_due_ns(tracker, entry);
+	out->packets = entry->packets;
 }
 
 int conntrack_conn_get(const struct conntrack *tracker, uint32_t conn, struct conntrack_conn *out)
 {
 	if (conn >= tracker->slots_count || tracker->entries[conn].state == CONNTRACK_STATE_NONE)
 		return -ENOENT;
-	*out = read_conn(tracker, &tracker->entries[conn]);
+	read_conn(tracker, &tracker->entries[conn], out);
 	return 0;
 }
 
@@ -65,7 +64,8 @@ uint32_t conntrack_purge_step(struct conntrack *tracker, uint32_t from, uint32_t
 		const struct conntrack_entry *entry = &tracker->entries[from];
 		if (entry->state == CONNTRACK_STATE_NONE)
 			continue;
-		struct conntrack_conn conn = read_conn(tracker, entry);
+		struct conntrack_conn conn;
+		read_conn(tracker, entry, &conn);
 		if (match == NULL || match(context, &conn, conntrack_user(tracker, from)))
 			conntrack_remove(tracker, from, &tracker->stats.purged);
 	}
