@@ -60,6 +60,7 @@ enum gpu_offload_full {
 struct gpu_offload_ticket {
 	uint32_t conn, generation;
 	uint64_t flow_id;
+	bool ended; /* the flow had ended when it was asked about: nobody waits */
 };
 
 enum gpu_offload_outcome {

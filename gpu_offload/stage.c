@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "conntrack/conntrack.h"
 #include "gpu_offload/hold.h"
+#include "gpu_offload/mark.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,19 +32,12 @@ struct gpu_offload_stage {
 	 * no answer comes in its middle, between packets of a flow. */
 	const struct base_packet *asking[BASE_BURST_MAX];
 	unsigned int asking_count;
+	uint64_t now_ns; /* the latest that was told */
+	/* After finish: rows asked since the batcher was empty. */
+	bool finished;
+	uint32_t asked_since;
 	struct gpu_offload_stage_stats stats;
 };
-
-const char *gpu_offload_act_name(enum gpu_offload_act act)
-{
-	static const char *const names[GPU_OFFLOAD_ACTS_COUNT] = {
-		[GPU_OFFLOAD_ACT_NONE] = "none",
-		[GPU_OFFLOAD_ACT_MARK] = "mark",
-		[GPU_OFFLOAD_ACT_DROP] = "drop",
-		[GPU_OFFLOAD_ACT_STEER] = "steer",
-	};
-	return (unsigned int)act < GPU_OFFLOAD_ACTS_COUNT ? names[act] : "?";
-}
 
 static inline struct gpu_offload_flow *flow_of(const struct gpu_offload_stage *stage, uint32_t conn)
 {
@@ -53,8 +47,8 @@ static inline struct gpu_offload_flow *flow_of(const struct gpu_offload_stage *s
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-static void keep_verdict(
-	struct gpu_offload_stage *stage, const struct gpu_offload_answer *answer, bool stale)
+static void keep_verdict(struct gpu_offload_stage *stage, const struct gpu_offload_answer *answer,
+	enum gpu_offload_stale stale)
 {
 	if (stage->config.verdicts_max == 0)
 		return;
@@ -66,7 +60,7 @@ static void keep_verdict(
 		.magic = "SHVD",
 		.version = GPU_OFFLOAD_VERDICT_VERSION,
 		.outcome = (uint8_t)answer->outcome,
-		.stale = stale,
+		.stale = (uint8_t)stale,
 		.flow = answer->ticket.conn,
 		.generation = answer->ticket.generation,
 		.flow_id = answer->ticket.flow_id,
@@ -104,6 +98,16 @@ static void apply(struct gpu_offload_stage *stage, struct gpu_offload_flow *flow
 		steer(stage, answer->ticket.conn, action->value);
 }
 
+static enum gpu_offload_stale why_stale(
+	const struct gpu_offload_stage *stage, const struct gpu_offload_ticket *ticket)
+{
+	if (ticket->ended)
+		return GPU_OFFLOAD_STALE_ENDED;
+	bool waits = conntrack_generation(stage->tracker, ticket->conn) == ticket->generation &&
+		     flow_of(stage, ticket->conn)->phase == PHASE_WAITING;
+	return waits ? GPU_OFFLOAD_STALE_NOT : GPU_OFFLOAD_STALE_GONE;
+}
+
 static void take_answer(void *context, const struct gpu_offload_answer *given)
 {
 	struct gpu_offload_stage *stage = context;
@@ -116,47 +120,15 @@ static void take_answer(void *context, const struct gpu_offload_answer *given)
 		stage->stats.labels[answer.label]++;
 		stage->stats.labels_digest += base_rng_splitmix64(&state);
 	}
-	uint32_t conn = answer.ticket.conn;
-	bool stale = conntrack_generation(stage->tracker, conn) != answer.ticket.generation ||
-		     flow_of(stage, conn)->phase != PHASE_WAITING;
+	enum gpu_offload_stale stale = why_stale(stage, &answer.ticket);
 	keep_verdict(stage, &answer, stale);
-	if (stale)
-		stage->stats.stale++;
-	else
-		apply(stage, flow_of(stage, conn), &answer);
+	if (stale == GPU_OFFLOAD_STALE_NOT)
+		apply(stage, flow_of(stage, answer.ticket.conn), &answer);
+	stage->stats.stale += stale == GPU_OFFLOAD_STALE_GONE;
+	stage->stats.ended += stale == GPU_OFFLOAD_STALE_ENDED;
 }
 
 /* ---- packets -------------------------------------------------------------------------------- */
-
-/* The new value of the DSCP; the two bits of ECN stay (RFC 3168). */
-static bool mark(struct base_packet *packet, uint32_t dscp)
-{
-	uint8_t *ip = packet->data + packet->l3_offset;
-	/* The UDP checksum of a tunnel covers an IPv6 header without one of its own. */
-	if ((packet->flags & (BASE_PACKET_IP6 | BASE_PACKET_TUNNEL)) ==
-		(BASE_PACKET_IP6 | BASE_PACKET_TUNNEL))
-		return false;
-	if ((packet->flags & (BASE_PACKET_IP4 | BASE_PACKET_IP6)) == 0 ||
-		packet->l3_offset + 20u > packet->cap_len)
-		return false;
-	if ((packet->flags & BASE_PACKET_IP6) != 0) {
-		uint32_t class = dscp << 2 | (ip[1] >> 4 & 3);
-		ip[0] = (uint8_t)((ip[0] & 0xf0) | class >> 4);
-		ip[1] = (uint8_t)((ip[1] & 0x0f) | class << 4);
-		return true;
-	}
-	/* RFC 1624, equation 3, over the word that version, length and DSCP stand in. */
-	uint32_t old_word = (uint32_t)ip[0] << 8 | ip[1];
-	uint32_t sum = (uint32_t)ip[10] << 8 | ip[11];
-	ip[1] = (uint8_t)(dscp << 2 | (ip[1] & 3));
-	uint32_t new_word = (uint32_t)ip[0] << 8 | ip[1];
-	sum = (~sum & 0xffff) + (~old_word & 0xffff) + new_word;
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = ~((sum & 0xffff) + (sum >> 16)) & 0xffff;
-	ip[10] = (uint8_t)(sum >> 8);
-	ip[11] = (uint8_t)sum;
-	return true;
-}
 
 static bool is_about(const struct base_packet *packet)
 {
@@ -173,28 +145,48 @@ static void act(struct gpu_offload_stage *stage, const struct gpu_offload_flow *
 			base_burst_drop(burst, i, BASE_DROP_INFER_VERDICT);
 			stage->stats.dropped_packets++;
 		} else if (!is_about(burst->packets[i])) {
-			bool marked = mark(burst->packets[i], value);
+			bool marked = gpu_offload_mark(burst->packets[i], value);
 			stage->stats.marked_packets += marked;
 			stage->stats.unmarkable_packets += !marked;
 		}
 	}
 }
 
-/* The flow of this packet has its depth. Answers may come from within, for it and for others. */
-static void ask(struct gpu_offload_stage *stage, const struct base_packet *packet, uint64_t now_ns)
+/* Give the flow's row to the batcher. Answers may come from within, for it and for others. */
+static void ask(struct gpu_offload_stage *stage, uint32_t conn,
+	const struct gpu_offload_identity *identity, bool ended)
 {
-	const struct gpu_offload_flow *flow = flow_of(stage, packet->conn);
-	const struct gpu_offload_identity identity = gpu_offload_identity_of(packet);
+	const struct gpu_offload_flow *flow = flow_of(stage, conn);
 	const struct gpu_offload_ticket ticket = {
-		.conn = packet->conn,
-		.generation = conntrack_generation(stage->tracker, packet->conn),
-		.flow_id = gpu_offload_flow_id(&identity, flow->first_ns),
+		.conn = conn,
+		.generation = conntrack_generation(stage->tracker, conn),
+		.flow_id = gpu_offload_flow_id(identity, flow->first_ns),
+		.ended = ended,
 	};
-	uint64_t deadline_ns = stage->config.deadline_ns == 0 ? GPU_OFFLOAD_NO_DEADLINE
-							      : now_ns + stage->config.deadline_ns;
-	gpu_offload_flow_row(stage->config.features, flow, &identity, stage->row);
+	uint64_t deadline_ns = stage->config.deadline_ns == 0 || ended
+				       ? GPU_OFFLOAD_NO_DEADLINE
+				       : stage->now_ns + stage->config.deadline_ns;
+	gpu_offload_flow_row(stage->config.features, flow, identity, stage->row);
 	stage->stats.asked++;
-	gpu_offload_batcher_push(stage->batcher, &ticket, stage->row, deadline_ns, now_ns);
+	gpu_offload_batcher_push(stage->batcher, &ticket, stage->row, deadline_ns, stage->now_ns);
+}
+
+/* The flow is over, short of its depth. Behind the end of the packets there is no hurry, and all
+ * connections that are left come at one instant: the batcher is emptied before it is full. */
+static void ask_ended(struct gpu_offload_stage *stage, uint32_t conn)
+{
+	struct conntrack_conn view;
+	if (conntrack_conn_get(stage->tracker, conn, &view) != 0) {
+		stage->stats.too_short++;
+		return;
+	}
+	const struct gpu_offload_identity identity = { .key = view.key,
+		.opener_is_1 = view.origin_reversed };
+	if (stage->finished && stage->asked_since++ == stage->config.batcher.queue_max) {
+		gpu_offload_batcher_finish(stage->batcher, stage->now_ns);
+		stage->asked_since = 1;
+	}
+	ask(stage, conn, &identity, true);
 }
 
 /* Take packets out of the burst: their places are emptied. */
@@ -282,6 +274,7 @@ static void let_ended_go(struct gpu_offload_stage *stage)
 
 void gpu_offload_stage_advance(struct gpu_offload_stage *stage, uint64_t now_ns)
 {
+	stage->now_ns = now_ns;
 	if (stage->config.hold_ns > 0)
 		let_ended_go(stage);
 	gpu_offload_batcher_advance(stage->batcher, now_ns);
@@ -330,6 +323,7 @@ void gpu_offload_stage_process(
 	struct gpu_offload_stage *stage, struct base_burst *burst, uint64_t now_ns)
 {
 	uint64_t held = stage->stats.held_packets;
+	stage->now_ns = now_ns;
 	stage->asking_count = 0;
 	stage->stats.packets += burst->count;
 	for (unsigned int r = 0; r < burst->run_count; r++) {
@@ -349,12 +343,18 @@ void gpu_offload_stage_process(
 	}
 	if (stage->stats.held_packets != held)
 		close_gaps(stage, burst);
-	for (unsigned int i = 0; i < stage->asking_count; i++)
-		ask(stage, stage->asking[i], now_ns);
+	for (unsigned int i = 0; i < stage->asking_count; i++) {
+		const struct base_packet *packet = stage->asking[i];
+		const struct gpu_offload_identity identity = gpu_offload_identity_of(packet);
+		ask(stage, packet->conn, &identity, false);
+	}
 }
 
 void gpu_offload_stage_finish(struct gpu_offload_stage *stage, uint64_t now_ns)
 {
+	stage->now_ns = now_ns;
+	stage->finished = true;
+	stage->asked_since = 0;
 	gpu_offload_batcher_finish(stage->batcher, now_ns);
 	stage->stats.held_bound += gpu_offload_hold_expire(&stage->hold, UINT64_MAX);
 }
@@ -363,12 +363,22 @@ void gpu_offload_stage_on_remove(struct gpu_offload_stage *stage, uint32_t conn,
 {
 	struct gpu_offload_flow *flow =
 		(struct gpu_offload_flow *)((uint8_t *)user + stage->user_offset);
-	(void)conn;
 	if (flow->held_first != 0)
 		stage->stats.held_orphaned += gpu_offload_hold_let_go(&stage->hold, flow, true);
-	if (flow->phase == PHASE_TAKING && flow->packets > 0)
-		stage->stats.short_flows++;
+	bool ended = flow->phase == PHASE_TAKING && flow->packets > 0;
 	flow->phase = PHASE_GIVEN_UP; /* an answer still to come finds nobody */
+	if (!ended)
+		return;
+	stage->stats.short_flows++;
+	if (stage->config.short_packets == 0 || flow->packets < stage->config.short_packets)
+		stage->stats.too_short++;
+	else
+		ask_ended(stage, conn);
+}
+
+void gpu_offload_stage_hush(struct gpu_offload_stage *stage)
+{
+	stage->config.short_packets = 0;
 }
 
 /* ---- statistics ----------------------------------------------------------------------------- */
@@ -378,33 +388,6 @@ void gpu_offload_stage_stats(
 {
 	*stats = stage->stats;
 	gpu_offload_batcher_stats(stage->batcher, &stats->batcher);
-}
-
-static void add_batcher(
-	struct gpu_offload_batcher_stats *sum, const struct gpu_offload_batcher_stats *part)
-{
-	uint64_t waited_max_ns = sum->waited_max_ns;
-	uint64_t *into = &sum->in;
-	const uint64_t *from = &part->in;
-	for (size_t i = 0; i <= offsetof(struct gpu_offload_batcher_stats, waiting) / 8; i++)
-		into[i] += from[i];
-	sum->waited_max_ns =
-		waited_max_ns > part->waited_max_ns ? waited_max_ns : part->waited_max_ns;
-	if (sum->limit == 0 || part->limit < sum->limit)
-		sum->limit = part->limit;
-	if (sum->delay_ns.count == 0)
-		base_histogram_reset(&sum->delay_ns);
-	base_histogram_merge(&sum->delay_ns, &part->delay_ns);
-}
-
-void gpu_offload_stage_stats_add(
-	struct gpu_offload_stage_stats *sum, const struct gpu_offload_stage_stats *part)
-{
-	uint64_t *into = &sum->packets;
-	const uint64_t *from = &part->packets;
-	for (size_t i = 0; i < offsetof(struct gpu_offload_stage_stats, batcher) / 8; i++)
-		into[i] += from[i];
-	add_batcher(&sum->batcher, &part->batcher);
 }
 
 const struct gpu_offload_verdict *gpu_offload_stage_verdicts(

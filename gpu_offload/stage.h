@@ -20,6 +20,10 @@
  *	drop   BASE_DROP_INFER_VERDICT
  *	steer  once: config.steer is told the connection and a target (a backend of a load balancer)
  *
+ * A flow that ends before its depth is not asked about, or, with short_packets, is asked about when
+ * it ends, with what it has. Nothing is left to act on: such answers are counted and kept for the
+ * file, and never applied.
+ *
  * Packets without a connection pass and are counted. A flow whose row found no room, expired or
  * failed is given up: its packets pass.
  *
@@ -74,12 +78,18 @@ struct gpu_offload_action {
 	uint32_t value;
 };
 
+enum gpu_offload_stale {
+	GPU_OFFLOAD_STALE_NOT,
+	GPU_OFFLOAD_STALE_GONE,  /* the connection was gone when the answer came */
+	GPU_OFFLOAD_STALE_ENDED, /* the flow had ended before its depth when it was asked about */
+};
+
 /* One line of the verdicts' file, little-endian. */
 struct gpu_offload_verdict {
 	char magic[4]; /* "SHVD" */
 	uint16_t version;
 	uint8_t outcome; /* enum gpu_offload_outcome */
-	uint8_t stale;   /* 1: the connection was gone, nothing was applied */
+	uint8_t stale;   /* enum gpu_offload_stale: why nothing was applied */
 	uint32_t flow, generation;
 	uint64_t flow_id;
 	uint64_t asked_ns, answered_ns;
@@ -95,6 +105,8 @@ static_assert(offsetof(struct gpu_offload_verdict, label) == 40, "format");
 struct gpu_offload_stage_config {
 	enum gpu_offload_features features;
 	uint32_t depth; /* 0: the features' default */
+	/* Ask about flows that end before their depth, with as many packets at least; 0: do not. */
+	uint32_t short_packets;
 	const struct gpu_offload_model *model;
 	const char *backend; /* "auto", "cpu", ... */
 	/* How a GPU is reached, and the watchdog: without a clock a GPU that never answers is
@@ -121,9 +133,11 @@ struct gpu_offload_stage_config {
 struct gpu_offload_stage_stats {
 	uint64_t packets, untracked_packets;
 	uint64_t flows;       /* had a packet taken */
-	uint64_t asked;       /* had their depth: rows given to the batcher */
-	uint64_t short_flows; /* ended before */
+	uint64_t asked;       /* rows given to the batcher */
+	uint64_t short_flows; /* ended before their depth */
+	uint64_t too_short;   /* of those, not asked about: flows = asked + too_short */
 	uint64_t stale;       /* answers that came too late to apply */
+	uint64_t ended;       /* answers about flows that ended before their depth */
 	uint64_t applied, given_up;
 	uint64_t waiting_packets; /* passed while their flow's answer was awaited */
 	uint64_t
@@ -171,9 +185,13 @@ void gpu_offload_stage_process(
 unsigned int gpu_offload_stage_pop(struct gpu_offload_stage *stage, struct base_burst *burst);
 /* No held packet is earlier; now_ns when none is held. */
 uint64_t gpu_offload_stage_horizon_ns(const struct gpu_offload_stage *stage, uint64_t now_ns);
-/* All answers are in afterwards, and nothing is held. */
+/* All answers are in afterwards, and nothing is held. Called again when the tracker has removed
+ * what was left: flows that ended so have their answers then. Of these none is rejected for want
+ * of room. */
 void gpu_offload_stage_finish(struct gpu_offload_stage *stage, uint64_t now_ns);
-/* user: the tracker's whole block. */
+/* From now on no flow that ends is asked about: for a run that is to stop soon. */
+void gpu_offload_stage_hush(struct gpu_offload_stage *stage);
+/* user: the tracker's whole block. May ask, so answers may come from within. */
 void gpu_offload_stage_on_remove(struct gpu_offload_stage *stage, uint32_t conn, void *user);
 
 void gpu_offload_stage_stats(

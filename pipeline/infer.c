@@ -12,6 +12,7 @@ void infer_defaults(struct pipeline_infer *infer)
 	infer->stage.features = GPU_OFFLOAD_SPI30;
 	infer->stage.backend = "auto";
 	infer->stage.hold_packets = 4096;
+	infer->short_packets = 1;
 	infer->stage.batcher.batch_max = 256;
 	infer->stage.batcher.batches_max = 4;
 	infer->stage.batcher.queue_max = 4096;
@@ -36,6 +37,11 @@ int infer_check(const struct pipeline_config *config, char *message)
 		return refuse(message, "got no model, expected model=FILE");
 	if (batcher->queue_max < batcher->batch_max)
 		return refuse(message, "queue: expected at least batch");
+	uint32_t depth = infer->stage.depth;
+	if (depth == 0)
+		depth = gpu_offload_features_depth_default(infer->stage.features);
+	if (infer->short_flows == PIPELINE_SHORT_CLASSIFY && infer->short_packets > depth)
+		return refuse(message, "min: expected at most depth");
 	for (uint32_t i = 0; i < batcher->preferred_count; i++) {
 		if (batcher->preferred[i] > batcher->batch_max)
 			return refuse(message, "preferred: expected sizes up to batch");
@@ -115,6 +121,9 @@ int infer_setup(struct worker *worker)
 		stage.server.clock = worker->shared;
 		stage.arena = worker->arena;
 		stage.worker = worker->index;
+		stage.short_packets = config->infer.short_flows == PIPELINE_SHORT_CLASSIFY
+					      ? config->infer.short_packets
+					      : 0;
 		stage.steer = steer;
 		stage.steer_context = worker;
 		stage.verdicts_max = config->infer.verdicts != NULL ? INFER_VERDICTS_MAX : 0;
@@ -141,13 +150,14 @@ bool infer_settle(struct worker *worker)
 	const struct gpu_offload_stage_stats *stats = &worker->infer_stats;
 	if (worker->infer == NULL)
 		return true;
+	gpu_offload_stage_finish(worker->infer, worker->now_ns); /* flows that were open so long */
 	gpu_offload_stage_stats(worker->infer, &worker->infer_stats);
 	(void)gpu_offload_stage_lost(worker->infer, worker->infer_lost, sizeof(worker->infer_lost));
 	const struct gpu_offload_batcher_stats *batcher = &stats->batcher;
 	uint64_t ended = batcher->answered + batcher->rejected + batcher->expired + batcher->failed;
 	return batcher->waiting == 0 && batcher->in == ended && stats->asked == batcher->in &&
-	       stats->flows == stats->asked + stats->short_flows &&
-	       ended == stats->applied + stats->given_up + stats->stale &&
+	       stats->flows == stats->asked + stats->too_short &&
+	       ended == stats->applied + stats->given_up + stats->stale + stats->ended &&
 	       stats->held_packets == stats->held_answered + stats->held_bound +
 					      stats->held_pressed + stats->held_orphaned;
 }

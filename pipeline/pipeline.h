@@ -68,6 +68,9 @@ enum pipeline_ablation {
 };
 
 /* Flow inference. */
+/* Flows that end before their depth. */
+enum pipeline_short { PIPELINE_SHORT_SKIP, PIPELINE_SHORT_CLASSIFY };
+
 struct pipeline_infer {
 	bool enabled;
 	const char *model;    /* ONNX file */
@@ -75,6 +78,8 @@ struct pipeline_infer {
 	/* Times as the user gave them, before speed; service_ns counts with the virtual clock
 	 * alone. The model, the arena and what is the worker's are set by pipeline_run. */
 	struct gpu_offload_stage_config stage;
+	enum pipeline_short short_flows;
+	uint32_t short_packets; /* that a short flow must have to be classified */
 	const char *targets[GPU_OFFLOAD_ACTIONS_MAX]; /* backends' names: values of steering */
 };
 

@@ -42,6 +42,9 @@ json_t *results_infer_options(struct results_builder *builder)
 		results_put(builder, object, "lost", json_null());
 	else
 		results_put_text(builder, object, "lost", builder->result->infer_lost);
+	bool asks = infer->short_flows == PIPELINE_SHORT_CLASSIFY;
+	results_put_text(builder, object, "short", asks ? "classify" : "skip");
+	results_put_count(builder, object, "min_packets", infer->short_packets);
 	results_put_count(builder, object, "batch", batcher->batch_max);
 	json_t *preferred = json_array();
 	for (uint32_t i = 0; i < batcher->preferred_count; i++)
@@ -70,6 +73,7 @@ static json_t *flows(struct results_builder *builder)
 	json_t *object = json_object();
 	results_put_count(builder, object, "seen", stats->flows);
 	results_put_count(builder, object, "short", stats->short_flows);
+	results_put_count(builder, object, "too_short", stats->too_short);
 	results_put_count(builder, object, "asked", stats->asked);
 	results_put_count(builder, object, "answered", stats->batcher.answered);
 	results_put_count(builder, object, "on_cpu", stats->batcher.on_cpu);
@@ -80,6 +84,7 @@ static json_t *flows(struct results_builder *builder)
 	results_put_count(builder, object, "applied", stats->applied);
 	results_put_count(builder, object, "given_up", stats->given_up);
 	results_put_count(builder, object, "stale", stats->stale);
+	results_put_count(builder, object, "ended", stats->ended);
 	results_put_count(builder, object, "steered", stats->steered_flows);
 	results_put_count(builder, object, "unsteerable", stats->unsteerable_flows);
 	results_put_count(builder, object, "verdicts", stats->verdicts);
@@ -177,10 +182,11 @@ void results_infer_print(
 		gpu_offload_features_name(config->infer.stage.features), result->infer_model.text,
 		result->infer_note);
 	fprintf(stream,
-		"%-10s %" PRIu64 " flows = %" PRIu64 " short + %" PRIu64 " answered + %" PRIu64
-		" rejected + %" PRIu64 " expired + %" PRIu64 " failed   %" PRIu64 " stale\n",
-		"", stats->flows, stats->short_flows, batcher->answered, batcher->rejected,
-		batcher->expired, batcher->failed, stats->stale);
+		"%-10s %" PRIu64 " flows = %" PRIu64 " too short + %" PRIu64 " answered + %" PRIu64
+		" rejected + %" PRIu64 " expired + %" PRIu64 " failed   %" PRIu64 " stale, %" PRIu64
+		" ended short\n",
+		"", stats->flows, stats->too_short, batcher->answered, batcher->rejected,
+		batcher->expired, batcher->failed, stats->stale, stats->ended);
 	fprintf(stream,
 		"%-10s %" PRIu64 " batches, %.1f flows each   packets: %" PRIu64
 		" before their answer, %" PRIu64 " marked, %" PRIu64 " dropped   %" PRIu64

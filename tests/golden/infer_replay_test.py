@@ -81,17 +81,17 @@ class Replay(unittest.TestCase):
         document = json.loads(done.stdout)
         section, flows = document["gpu_offload"], document["gpu_offload"]["flows"]
         self.assertTrue(document["books"]["balanced"])
-        self.assertEqual(flows["seen"], flows["short"] + flows["asked"])
+        self.assertEqual(flows["seen"], flows["too_short"] + flows["asked"])
         ended = sum(flows[key] for key in ("answered", "rejected", "expired", "failed"))
         self.assertEqual(flows["asked"], ended)
-        self.assertEqual(ended, flows["applied"] + flows["given_up"] + flows["stale"])
+        self.assertEqual(ended, sum(flows[key] for key in ("applied", "given_up", "stale", "ended")))
         self.assertEqual(sum(section["labels"]), flows["answered"])
         return document
 
-    def labels(self, capture, model, depth):
+    def labels(self, capture, model, depth, which=("--whole",)):
         """Flow id -> label, by the oracle from exported rows; and the export's side file."""
         path = self.folder / "rows.npy"
-        done = run(SHEAF, "infer", "export", capture, "--depth", depth, "--whole", "-o", path, "-q")
+        done = run(SHEAF, "infer", "export", capture, "--depth", depth, *which, "-o", path, "-q")
         self.assertEqual(done.returncode, 0, done.stderr)
         flows, raw, out = index(path.with_suffix(".csv")), self.folder / "raw", self.folder / "out"
         raw.write_bytes(path.read_bytes()[128:])
@@ -115,6 +115,42 @@ class Replay(unittest.TestCase):
                         got = verdicts(path)
                         self.assertEqual({v.flow_id: v.label for v in got}, expected)
                         self.assertEqual(len(got), len(expected))
+
+    def test_flows_that_end_before_their_depth(self):
+        path = self.folder / "verdicts"
+        for capture in (SAMPLE, self.made):
+            for least in (1, 3):
+                expected, flows = self.labels(capture, TREE, 10, ("--min-packets", least))
+                short = {flow["flow_id"] for flow in flows if not flow["whole"]}
+                documents = []
+                for workers in (1, 2):
+                    # A queue that all the flows that are open at the end do not fit into.
+                    infer = f"model={TREE},depth=10,batch=8,queue=8,short=classify,min={least}," \
+                        f"idle=on,service=1ns,drop=9,verdicts={path}"
+                    with self.subTest(capture=capture.name, least=least, workers=workers):
+                        found = self.replay(capture, infer, "--workers", workers, "--burst", 1)
+                        section = found["gpu_offload"]
+                        got = verdicts(path)
+                        self.assertEqual({v.flow_id: v.label for v in got}, expected)
+                        self.assertEqual({v.flow_id for v in got if v.stale == 2}, short)
+                        self.assertEqual(section["flows"]["ended"], len(short))
+                        self.assertEqual(section["flows"]["seen"],
+                                         len(expected) + section["flows"]["too_short"])
+                        self.assertEqual(section["flows"]["too_short"] == 0, least == 1)
+                        self.assertEqual(found["run"]["infer"]["short"], "classify")
+                        documents.append((section["labels"], section["labels_digest"],
+                                          section["flows"], section["packets"]))
+                        again = self.replay(capture, infer, "--workers", workers, "--burst", 1)
+                        self.assertEqual(again["gpu_offload"], section)
+                        self.assertEqual([(v.answered, v.label) for v in verdicts(path)],
+                                         [(v.answered, v.label) for v in got])
+                self.assertEqual(*documents)
+                # What they do to packets is what they do without the short ones.
+                alone = self.replay(capture, f"model={TREE},depth=10,batch=8,queue=8,idle=on,"
+                                    "service=1ns,drop=9", "--burst", 1)["gpu_offload"]
+                self.assertEqual(alone["packets"], documents[0][3])
+                self.assertEqual(alone["flows"]["applied"], documents[0][2]["applied"])
+                self.assertEqual(alone["flows"]["too_short"], alone["flows"]["short"])
 
     def test_more_memory_than_there_is(self):
         memory = re.search(r"MemTotal: +(\d+) kB", pathlib.Path("/proc/meminfo").read_text())
@@ -321,7 +357,7 @@ class Replay(unittest.TestCase):
     def test_the_back_end_is_named(self):
         done = run(SHEAF, "replay", SAMPLE, "--infer", f"model={TREE}")
         self.assertRegex(done.stdout, r"(?m)^infer +spi30 on .* (cpu|cuda) \(")
-        self.assertRegex(done.stdout, r"flows = \d+ short \+ \d+ answered")
+        self.assertRegex(done.stdout, r"flows = \d+ too short \+ \d+ answered")
 
 
 if __name__ == "__main__":

@@ -206,7 +206,7 @@ static void run(struct world *world, uint64_t seed, bool often)
 		row->deadline_ns = deadlines && base_rng_below(&rng, 3)
 					   ? now_ns + base_rng_below(&rng, 4000)
 					   : GPU_OFFLOAD_NO_DEADLINE;
-		const struct gpu_offload_ticket ticket = { i * 3, i * 5, i };
+		const struct gpu_offload_ticket ticket = { i * 3, i * 5, i, i % 2 };
 		const float values[INPUTS] = { (float)i, 0, (float)(i % 4) };
 		/* Events of earlier times see the row as not there yet. */
 		gpu_offload_batcher_advance(world->batcher, now_ns);

@@ -229,7 +229,62 @@ static void test_short_flows(void **state)
 	struct gpu_offload_stage_stats stats = stats_of(world);
 	assert_int_equal(stats.flows, 2);
 	assert_int_equal(stats.short_flows, 1);
+	assert_int_equal(stats.too_short, 1);
 	assert_int_equal(stats.asked, 1);
+}
+
+/* Flows that end short of their depth are asked about then, all of them though the queue is small,
+ * and nothing is done for the answer. */
+static void test_short_flows_are_asked_about(void **state)
+{
+	struct world *world = *state;
+	world->config.short_packets = 2;
+	begin(world, GPU_OFFLOAD_ACT_STEER, 5);
+	send(world, 1, DEPTH - 1);
+	uint32_t conn = world->pool.packets[0].conn;
+	uint32_t generation = conntrack_generation(world->tracker, conn);
+	send(world, 2, 1); /* too short for that, too */
+	world->now_ns += 2 * TIMEOUT_NS;
+	conntrack_advance(world->tracker, world->now_ns, 100);
+	assert_int_equal(stats_of(world).too_short, 1);
+	assert_int_equal(stats_of(world).asked, 1);
+	for (uint32_t port = 10; port < 16; port++)
+		send(world, port, DEPTH - 1);
+	send(world, 20, DEPTH);
+	gpu_offload_stage_finish(world->stage, world->now_ns);
+	conntrack_purge(world->tracker, NULL, NULL);
+	gpu_offload_stage_finish(world->stage, world->now_ns);
+	struct gpu_offload_stage_stats stats = stats_of(world);
+	assert_int_equal(stats.flows, 9);
+	assert_int_equal(stats.short_flows, 8);
+	assert_int_equal(stats.too_short, 1);
+	assert_int_equal(stats.asked, 8);
+	assert_int_equal(stats.batcher.answered, 8); /* of a queue of 4 */
+	assert_int_equal(stats.ended, 7);
+	assert_int_equal(stats.applied, 1);
+	assert_int_equal(stats.stale, 0);
+	assert_int_equal(world->steered, 1);
+	uint64_t count;
+	const struct gpu_offload_verdict *verdicts =
+		gpu_offload_stage_verdicts(world->stage, &count);
+	assert_int_equal(count, 8);
+	assert_int_equal(verdicts[0].stale, GPU_OFFLOAD_STALE_ENDED);
+	assert_int_equal(verdicts[0].flow, conn);
+	assert_int_equal(verdicts[0].generation, generation);
+}
+
+/* A run that is to stop asks no more. */
+static void test_hushed(void **state)
+{
+	struct world *world = *state;
+	world->config.short_packets = 1;
+	begin(world, GPU_OFFLOAD_ACT_NONE, 0);
+	send(world, 1, DEPTH - 1);
+	gpu_offload_stage_finish(world->stage, world->now_ns);
+	gpu_offload_stage_hush(world->stage);
+	conntrack_purge(world->tracker, NULL, NULL);
+	assert_int_equal(stats_of(world).asked, 0);
+	assert_int_equal(stats_of(world).too_short, 1);
 }
 
 /* Pop what was let go; ports of the packets in order, and how many are marked to be dropped. */
@@ -353,6 +408,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_steer_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mark, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_short_flows, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_short_flows_are_asked_about, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hushed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hold_until_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hold_until_bound, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hold_under_pressure, setup, teardown),
