@@ -60,9 +60,11 @@ static __device__ void tile_run(const cuda_mlp &mlp, const cuda_rows &rows, uint
 	if (threadIdx.x < count)
 		CUDA_AT(uint32_t, rows.labels)[first + threadIdx.x] =
 			cuda_label(x + threadIdx.x * stride, classes);
-	float *to = CUDA_AT(float, rows.scores) + (uint64_t)first * classes;
-	for (uint32_t i = threadIdx.x; rows.scores != 0 && i < count * classes; i += blockDim.x)
-		to[i] = x[i / classes * stride + i % classes];
+	if (rows.scores != 0) {
+		float *to = CUDA_AT(float, rows.scores) + (uint64_t)first * classes;
+		for (uint32_t i = threadIdx.x; i < count * classes; i += blockDim.x)
+			to[i] = x[i / classes * stride + i % classes];
+	}
 	__syncthreads();
 }
 

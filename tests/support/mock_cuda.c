@@ -17,7 +17,7 @@ struct mock_cuda_control mock_control = {
 };
 static struct base_rng rng;
 static uint64_t events_recorded, last_completed;
-static int shared_allowed[4];
+static int shared_allowed[KERNELS];
 static void *objects[4096]; /* what is abandoned with a device that hangs is still known here */
 
 static void *keep(void *object)
@@ -201,11 +201,11 @@ int cuModuleUnload(void *module)
 int cuModuleGetFunction(void **function, void *module, const char *name);
 int cuModuleGetFunction(void **function, void *module, const char *name)
 {
-	static const char *const names[] = { "sheaf_mlp", "sheaf_layer", "sheaf_label",
+	static const char *const names[KERNELS] = { "sheaf_mlp", "sheaf_layer", "sheaf_label",
 		"sheaf_persistent" };
 	MAY_FAIL();
 	(void)module;
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < KERNELS; i++) {
 		if (strcmp(name, names[i]) == 0) {
 			*function = &shared_allowed[i];
 			return OK;
@@ -376,16 +376,39 @@ int cuEventQuery(void *handle)
 	return OK;
 }
 
-static int start_persistent(
-	struct stream *stream, unsigned int grid_x, unsigned int grid_y, void **arguments)
+static int start_persistent(struct stream *stream, const struct kernel_launch *launch)
 {
-	stream->mlp = *(struct cuda_mlp *)arguments[0];
-	stream->ring = mock_at(*(uint64_t *)arguments[1]);
-	stream->groups = grid_x;
-	stream->slots = grid_y;
+	stream->stays = *launch;
 	stream->thread_ended = false;
 	stream->has_thread = true;
 	return pthread_create(&stream->thread, NULL, mock_persistent, stream) == 0 ? OK : INVALID;
+}
+
+static void take_arguments(enum kernel kernel, struct kernel_arguments *to, void **from)
+{
+	switch (kernel) {
+	case KERNEL_MLP:
+		to->mlp = *(struct cuda_mlp *)from[0];
+		to->rows = *(struct cuda_rows *)from[1];
+		break;
+	case KERNEL_LAYER:
+		to->layer = *(struct cuda_layer *)from[0];
+		to->x = *(uint64_t *)from[1];
+		to->second = *(uint64_t *)from[2];
+		to->y = *(uint64_t *)from[3];
+		to->count = *(uint32_t *)from[4];
+		break;
+	case KERNEL_LABEL:
+		to->x = *(uint64_t *)from[0];
+		to->y = *(uint64_t *)from[1];
+		to->classes = *(uint32_t *)from[2];
+		to->count = *(uint32_t *)from[3];
+		break;
+	default:
+		to->mlp = *(struct cuda_mlp *)from[0];
+		to->x = *(uint64_t *)from[1];
+		break;
+	}
 }
 
 int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
@@ -396,34 +419,23 @@ int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid_y, uns
 	void *stream, void **arguments, void **extra)
 {
 	MAY_FAIL();
-	long which = (int *)function - shared_allowed;
-	struct op op;
+	struct op op = { .kind = OP_LAUNCH };
 	if (grid_x == 0 || grid_y == 0 || grid_z != 1 || block_x != CUDA_BLOCK || block_y != 1 ||
 		block_z != 1 || extra != NULL || (int)shared > *(int *)function)
 		return INVALID;
 	mock_control.launches++;
-	if (which == 0) {
-		op.kind = OP_MLP;
-		op.mlp.mlp = *(struct cuda_mlp *)arguments[0];
-		op.mlp.rows = *(struct cuda_rows *)arguments[1];
-	} else if (which == 1) {
-		op.kind = OP_LAYER;
-		op.layer.layer = *(struct cuda_layer *)arguments[0];
-		op.layer.x = *(uint64_t *)arguments[1];
-		op.layer.second = *(uint64_t *)arguments[2];
-		op.layer.y = *(uint64_t *)arguments[3];
-		op.layer.rows = *(uint32_t *)arguments[4];
-	} else if (which == 2) {
-		op.kind = OP_LABEL;
-		op.label.scores = *(uint64_t *)arguments[0];
-		op.label.labels = *(uint64_t *)arguments[1];
-		op.label.classes = *(uint32_t *)arguments[2];
-		op.label.rows = *(uint32_t *)arguments[3];
-	} else {
-		/* All blocks must be there at once. */
-		if (grid_x * grid_y > (unsigned int)mock_control.processors)
-			return INVALID;
-		return start_persistent(stream, grid_x, grid_y, arguments);
-	}
-	return mock_push(stream, &op);
+	op.launch = (struct kernel_launch){
+		.kernel = (enum kernel)((int *)function - shared_allowed),
+		.grid_x = grid_x,
+		.grid_y = grid_y,
+		.threads = block_x,
+		.shared_bytes = shared,
+	};
+	take_arguments(op.launch.kernel, &op.launch.arguments, arguments);
+	if (op.launch.kernel != KERNEL_PERSISTENT)
+		return mock_push(stream, &op);
+	/* All blocks must be there at once. */
+	return grid_x * grid_y > (unsigned int)mock_control.processors
+		       ? INVALID
+		       : start_persistent(stream, &op.launch);
 }

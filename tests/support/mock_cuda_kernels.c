@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the test double of libcuda does when a stream gets its turn. */
+/* What the test double of libcuda computes in place of the kernels: plain C, row by row. */
 #include "tests/support/mock_cuda_private.h"
 
 #include <stdatomic.h>
@@ -52,11 +52,11 @@ static void run_mlp(
 	free(scores);
 }
 
-static void run_layer(const struct layer_arguments *a)
+static void run_layer(const struct kernel_arguments *a)
 {
 	const float *x = CUDA_AT(const float, a->x), *second = CUDA_AT(const float, a->second);
 	float *y = CUDA_AT(float, a->y);
-	for (uint64_t row = 0; row < a->rows; row++) {
+	for (uint64_t row = 0; row < a->count; row++) {
 		for (uint32_t u = 0; u < a->layer.units; u++)
 			cuda_unit(&a->layer, x + row * a->layer.x_count,
 				second + row * a->layer.second_count, y + row * a->layer.y_count,
@@ -64,28 +64,25 @@ static void run_layer(const struct layer_arguments *a)
 	}
 }
 
-static void run_label(const struct label_arguments *a)
+static void run_label(const struct kernel_arguments *a)
 {
-	float *scores = CUDA_AT(float, a->scores);
-	for (uint64_t row = 0; row < a->rows; row++) {
+	float *scores = CUDA_AT(float, a->x);
+	for (uint64_t row = 0; row < a->count; row++) {
 		for (uint32_t c = 0; c < a->classes && mock_control.wrong; c++)
 			scores[row * a->classes + c] += (float)(c + 1);
-		CUDA_AT(uint32_t, a->labels)
-		[row] = cuda_label(scores + row * a->classes, a->classes);
+		CUDA_AT(uint32_t, a->y)[row] = cuda_label(scores + row * a->classes, a->classes);
 	}
 }
 
-void mock_graph_push(struct graph *graph, const struct op *op)
+void mock_launch(const struct kernel_launch *launch)
 {
-	graph->ops = realloc(graph->ops, (graph->count + 1) * sizeof(*op));
-	graph->ops[graph->count++] = *op;
-}
-
-bool mock_goes_on(void)
-{
-	if (mock_control.hang_after > 0 && --mock_control.hang_after == 0)
-		mock_control.hang = true;
-	return !mock_control.hang;
+	const struct kernel_arguments *a = &launch->arguments;
+	if (launch->kernel == KERNEL_MLP)
+		run_mlp(&a->mlp, &a->rows, 0, 1);
+	else if (launch->kernel == KERNEL_LABEL)
+		run_label(a);
+	else
+		run_layer(a);
 }
 
 static uint32_t load(uint32_t *at)
@@ -95,10 +92,11 @@ static uint32_t load(uint32_t *at)
 
 static void serve(struct stream *stream, uint32_t s, uint32_t request)
 {
-	struct cuda_slot *slot = &stream->ring->slots[s];
+	const struct kernel_launch *stays = &stream->stays;
+	struct cuda_slot *slot = &CUDA_AT(struct cuda_ring, stays->arguments.x)->slots[s];
 	const struct cuda_rows rows = { slot->inputs, slot->labels, slot->scores, slot->rows, 0 };
-	for (uint32_t g = 0; g < stream->groups; g++) {
-		run_mlp(&stream->mlp, &rows, g, stream->groups);
+	for (uint32_t g = 0; g < stays->grid_x; g++) {
+		run_mlp(&stays->arguments.mlp, &rows, g, stays->grid_x);
 		atomic_store_explicit(
 			(_Atomic uint32_t *)&slot->done[g], request, memory_order_release);
 	}
@@ -107,12 +105,13 @@ static void serve(struct stream *stream, uint32_t s, uint32_t request)
 void *mock_persistent(void *argument)
 {
 	struct stream *stream = argument;
-	uint32_t served[CUDA_SLOTS_MAX] = { 0 }, at = 0;
-	while (mock_control.hang || (load(&stream->ring->stop) == 0 && !mock_control.quit)) {
+	struct cuda_ring *ring = CUDA_AT(struct cuda_ring, stream->stays.arguments.x);
+	uint32_t served[CUDA_SLOTS_MAX] = { 0 }, at = 0, slots = stream->stays.grid_y;
+	while (mock_control.hang || (load(&ring->stop) == 0 && !mock_control.quit)) {
 		/* Slots in an order of its own: batches overtake each other. */
-		at = (at + stream->slots - 1) % stream->slots;
+		at = (at + slots - 1) % slots;
 		uint32_t s = at;
-		uint32_t request = load(&stream->ring->slots[s].request);
+		uint32_t request = load(&ring->slots[s].request);
 		if (request != served[s] && mock_goes_on()) {
 			serve(stream, s, request);
 			served[s] = request;
@@ -122,31 +121,4 @@ void *mock_persistent(void *argument)
 	}
 	stream->thread_ended = true;
 	return NULL;
-}
-
-void mock_execute(const struct op *op)
-{
-	switch (op->kind) {
-	case OP_IN:
-		memcpy(mock_at(op->copy.device), op->copy.host, op->copy.size);
-		break;
-	case OP_OUT:
-		memcpy(op->copy.host, mock_at(op->copy.device), op->copy.size);
-		break;
-	case OP_MLP:
-		run_mlp(&op->mlp.mlp, &op->mlp.rows, 0, 1);
-		break;
-	case OP_LAYER:
-		run_layer(&op->layer);
-		break;
-	case OP_LABEL:
-		run_label(&op->label);
-		break;
-	case OP_GRAPH:
-		for (size_t i = 0; i < op->graph->count; i++)
-			mock_execute(&op->graph->ops[i]);
-		break;
-	default:
-		break;
-	}
 }

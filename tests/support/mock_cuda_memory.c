@@ -18,6 +18,7 @@ struct allocation {
 };
 
 static struct allocation device_memory[ALLOCATIONS_MAX], host_memory[ALLOCATIONS_MAX];
+static pthread_mutex_t tables = PTHREAD_MUTEX_INITIALIZER;
 static char *trap, *alias; /* one memory twice: as the host sees it, and as the device does */
 static size_t used;
 
@@ -29,43 +30,65 @@ void mock_memory_map(void)
 	if (fd < 0 || ftruncate(fd, (off_t)DEVICE_BYTES) != 0)
 		abort();
 	trap = mmap(NULL, DEVICE_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	alias = mmap(NULL, DEVICE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	alias = mmap(NULL, DEVICE_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	close(fd);
 	if (trap == MAP_FAILED || alias == MAP_FAILED)
 		abort();
 }
 
+/* Tables are looked into by the threads of kernels that stay, too. */
 static bool inside(const struct allocation *table, uint64_t address, size_t size)
 {
-	for (int i = 0; i < ALLOCATIONS_MAX; i++) {
-		if (table[i].size != 0 && address >= table[i].address &&
+	bool found = false;
+	pthread_mutex_lock(&tables);
+	for (int i = 0; i < ALLOCATIONS_MAX && !found; i++)
+		found = table[i].size != 0 && address >= table[i].address &&
 			address - table[i].address <= table[i].size &&
-			size <= table[i].size - (address - table[i].address))
-			return true;
-	}
-	return false;
+			size <= table[i].size - (address - table[i].address);
+	pthread_mutex_unlock(&tables);
+	return found;
 }
 
 static bool add(struct allocation *table, uint64_t address, size_t size)
 {
-	for (int i = 0; i < ALLOCATIONS_MAX; i++) {
+	bool done = false;
+	pthread_mutex_lock(&tables);
+	for (int i = 0; i < ALLOCATIONS_MAX && !done; i++) {
 		if (table[i].size == 0) {
 			table[i] = (struct allocation){ address, size };
-			return true;
+			done = true;
 		}
 	}
-	return false;
+	pthread_mutex_unlock(&tables);
+	return done;
 }
 
-static bool take_out(struct allocation *table, uint64_t address)
+/* The size that lay there; 0: nothing. */
+static size_t take_out(struct allocation *table, uint64_t address)
 {
-	for (int i = 0; i < ALLOCATIONS_MAX; i++) {
+	size_t size = 0;
+	pthread_mutex_lock(&tables);
+	for (int i = 0; i < ALLOCATIONS_MAX && size == 0; i++) {
 		if (table[i].size != 0 && table[i].address == address) {
+			size = table[i].size;
 			table[i].size = 0;
-			return true;
 		}
 	}
-	return false;
+	pthread_mutex_unlock(&tables);
+	return size;
+}
+
+static size_t pages(size_t size)
+{
+	return (size + 4095) / 4096 * 4096;
+}
+
+/* Kernels reach what is allocated, and trap on the pages around it and on what was given back. */
+static void open_alias(uint64_t address, size_t size, bool open)
+{
+	size_t at = (address - (uintptr_t)trap) / 4096 * 4096;
+	if (mprotect(alias + at, pages(size), open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0)
+		abort();
 }
 
 /* What a kernel may follow: device memory, or pinned host memory. */
@@ -86,12 +109,14 @@ int cuMemAlloc_v2(uint64_t *address, size_t size);
 int cuMemAlloc_v2(uint64_t *address, size_t size)
 {
 	MAY_FAIL();
-	if (size == 0 || size > DEVICE_BYTES - used)
+	if (size == 0 || size > DEVICE_BYTES - used - 8192)
 		return size == 0 ? INVALID : NO_MEMORY;
-	*address = (uintptr_t)trap + used;
+	/* At the end of its pages, as near as a driver's alignment allows. */
+	*address = (uintptr_t)trap + used + (pages(size) - (size + 255) / 256 * 256);
 	if (!add(device_memory, *address, size))
 		return NO_MEMORY;
-	used += (size + 8191) / 4096 * 4096; /* a page between two */
+	open_alias(*address, size, true);
+	used += pages(size) + 4096; /* a page between two */
 	mock_control.live_device++;
 	return OK;
 }
@@ -99,8 +124,10 @@ int cuMemAlloc_v2(uint64_t *address, size_t size)
 int cuMemFree_v2(uint64_t address);
 int cuMemFree_v2(uint64_t address)
 {
-	if (!take_out(device_memory, address))
+	size_t size = take_out(device_memory, address);
+	if (size == 0)
 		return INVALID;
+	open_alias(address, size, false);
 	mock_control.live_device--;
 	return OK;
 }
@@ -120,7 +147,7 @@ int cuMemHostAlloc(void **memory, size_t size, unsigned int flags)
 int cuMemFreeHost(void *memory);
 int cuMemFreeHost(void *memory)
 {
-	if (!take_out(host_memory, (uintptr_t)memory))
+	if (take_out(host_memory, (uintptr_t)memory) == 0)
 		return INVALID;
 	free(memory);
 	mock_control.live_host--;
@@ -137,7 +164,7 @@ int cuMemHostRegister_v2(void *memory, size_t size, unsigned int flags)
 int cuMemHostUnregister(void *memory);
 int cuMemHostUnregister(void *memory)
 {
-	return take_out(host_memory, (uintptr_t)memory) ? OK : INVALID;
+	return take_out(host_memory, (uintptr_t)memory) != 0 ? OK : INVALID;
 }
 
 int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned int flags);

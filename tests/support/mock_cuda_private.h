@@ -2,15 +2,11 @@
 /* Private to the test double of libcuda: what lies on its streams, and its memory. */
 #pragma once
 
+#include "tests/support/cuda_kernels.h"
 #include "tests/support/mock_cuda.h"
 
 #include <pthread.h>
 #include <stddef.h>
-
-/* What a kernel may follow: device memory, or pinned host memory. */
-void *mock_at(uint64_t address);
-#define CUDA_AT(type, address) ((type *)mock_at(address))
-#include "gpu_offload/cuda/device.h"
 
 extern struct mock_cuda_control mock_control;
 
@@ -27,18 +23,7 @@ bool mock_failing(const char *function, int *result);
 			return failure;                                                            \
 	} while (0)
 
-struct layer_arguments {
-	struct cuda_layer layer;
-	uint64_t x, second, y;
-	uint32_t rows;
-};
-
-struct label_arguments {
-	uint64_t scores, labels;
-	uint32_t classes, rows;
-};
-
-enum op_kind { OP_IN, OP_OUT, OP_MLP, OP_LAYER, OP_LABEL, OP_PERSISTENT, OP_EVENT, OP_GRAPH };
+enum op_kind { OP_IN, OP_OUT, OP_LAUNCH, OP_EVENT, OP_GRAPH };
 
 struct event {
 	uint64_t number;
@@ -56,12 +41,7 @@ struct op {
 			void *host;
 			size_t size;
 		} copy;
-		struct {
-			struct cuda_mlp mlp;
-			struct cuda_rows rows;
-		} mlp;
-		struct layer_arguments layer;
-		struct label_arguments label;
+		struct kernel_launch launch;
 		struct event *event;
 		struct graph *graph;
 	};
@@ -79,9 +59,7 @@ struct stream {
 	struct graph captured;
 	pthread_t thread; /* of the kernel that stays */
 	bool has_thread;
-	struct cuda_mlp mlp;
-	struct cuda_ring *ring;
-	uint32_t groups, slots;
+	struct kernel_launch stays;
 	_Atomic bool thread_ended;
 	int error;
 };
@@ -94,5 +72,7 @@ int mock_push(struct stream *stream, const struct op *op);
 void mock_graph_push(struct graph *graph, const struct op *op);
 /* What one entry of a stream does. */
 void mock_execute(const struct op *op);
+/* All of a launch, by plain C or by the kernels themselves. */
+void mock_launch(const struct kernel_launch *launch);
 /* The thread of a kernel that stays; its argument is the stream. */
 void *mock_persistent(void *stream);
