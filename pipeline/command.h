@@ -41,7 +41,8 @@ enum pipeline_exit command_infer_bench(struct command *command, struct options *
 /* Becomes the report script; returns only when that fails. */
 enum pipeline_exit command_report(struct command *command, struct options *options);
 
-/* topic: "replay", "trace gen", NULL for the overview. USAGE when there is no such topic. */
+/* topic: "replay", "trace gen"; "trace" for the commands of that group; NULL for the overview.
+ * USAGE when there is no such topic. */
 enum pipeline_exit command_help(struct command *command, const char *topic);
 enum pipeline_exit command_version(struct command *command);
 

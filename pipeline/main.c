@@ -116,10 +116,11 @@ static int find_command(int argc, char *const *argv, enum options_command *which
 
 static enum pipeline_exit help(struct command *command, int argc, char *const *argv)
 {
-	char topic[64];
+	char topic[128];
 	if (argc == 0)
 		return command_help(command, NULL);
-	snprintf(topic, sizeof(topic), argc > 1 ? "%s %s" : "%s", argv[0], argc > 1 ? argv[1] : "");
+	snprintf(topic, sizeof(topic), "%s%s%s%s", argv[0], argc > 1 ? " " : "",
+		argc > 1 ? argv[1] : "", argc > 2 ? " ..." : "");
 	return command_help(command, topic);
 }
 
@@ -142,6 +143,9 @@ static enum pipeline_exit dispatch(struct command *command, int argc, char *cons
 		return command_version(command);
 	char second[256];
 	command_words(argv[0], NULL, second, sizeof(second));
+	bool asks = argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+	if (second[0] != '\0' && asks)
+		return command_help(command, argv[0]);
 	if (second[0] != '\0')
 		return command_error(command, PIPELINE_EXIT_USAGE,
 			"%.64s: got '%.64s', expected %s", argv[0], argc > 1 ? argv[1] : "",

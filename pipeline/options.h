@@ -191,6 +191,7 @@ struct options_row {
 	int (*parse)(struct options *options, void *target, const char *text, char *message);
 	const struct options_row *items;
 	size_t items_count;
+	const char *otherwise; /* the default as a value, where the field does not tell */
 };
 
 int options_create(struct options **out, enum options_command command);
@@ -213,6 +214,11 @@ const struct options_row *options_row_at(size_t index);
 /* NULL when the command has no such option. */
 const struct options_row *options_find(enum options_command command, const char *name);
 const struct options_row *options_item_find(const struct options_row *row, const char *key);
+
+/* The default of a row as a value; target: the struct that its offset counts from, with its
+ * defaults. False: there is none to show. */
+bool options_default_text(
+	const struct options_row *row, const void *target, char *text, size_t text_size);
 
 /* Items of a chain function. */
 const struct options_row *options_chain_items(enum chain_kind kind, size_t *count);

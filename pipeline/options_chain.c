@@ -38,16 +38,16 @@ static const struct options_row firewall_items[] = {
 
 static const struct options_row nat_items[] = {
 	{ "address", "ADDRESS", "first public IPv4 address", OPTIONS_KIND_CUSTOM,
-		.parse = options_parse_nat_address },
+		.parse = options_parse_nat_address, .otherwise = "192.0.2.1" },
 	{ "addresses", "N", "consecutive public addresses", OPTIONS_KIND_COUNT32,
 		.offset = NAT(addresses_count), .low = 1, .high = 256 },
 	{ "ports", "FIRST-LAST", "ports to give out", OPTIONS_KIND_CUSTOM,
-		.parse = options_parse_nat_ports },
+		.parse = options_parse_nat_ports, .otherwise = "1024-65535" },
 };
 
 static const struct options_row lb_items[] = {
 	{ "backends", "N", "generated backends", OPTIONS_KIND_CUSTOM,
-		.parse = options_parse_backends },
+		.parse = options_parse_backends, .otherwise = "16" },
 	{ "backend", "[NAME@]ADDRESS[*WEIGHT]", "a backend; may be repeated", OPTIONS_KIND_CUSTOMS,
 		.parse = options_parse_backend },
 	{ "table", "N", "entries of the Maglev table, a prime", OPTIONS_KIND_COUNT32,

@@ -135,10 +135,10 @@ static int parse_hints(struct options *options, void *target, const char *text, 
 #define FIELD(field) .offset = OPTIONS_FIELD(bench_deletion.field)
 
 static const struct options_row rows[] = {
-	{ "strategies", "LIST", "to compare, by name, or all", OPTIONS_KIND_CUSTOM, BENCH,
-		.parse = parse_strategies },
+	{ "strategies", "LIST", "to compare, by name", OPTIONS_KIND_CUSTOM, BENCH,
+		.parse = parse_strategies, .otherwise = "all" },
 	{ "table", "NAME", "that all use, but for a strategy with its own", OPTIONS_KIND_CUSTOM,
-		BENCH, .parse = parse_table },
+		BENCH, .parse = parse_table, .otherwise = "bucket" },
 	{ "trace", "FILE", "a capture; generated packets unless given", OPTIONS_KIND_TEXT, BENCH,
 		FIELD(trace) },
 	{ "preset", "NAME", "of generated packets", OPTIONS_KIND_CHOICE, BENCH, FIELD(preset),
@@ -156,7 +156,7 @@ static const struct options_row rows[] = {
 	{ "warm", "SHARE", "of the packets' time that is not counted", OPTIONS_KIND_SHARE, BENCH,
 		FIELD(warm) },
 	{ "close-hints", "on|off", "strategies learn of FIN and RST at once", OPTIONS_KIND_CUSTOM,
-		BENCH, .parse = parse_hints },
+		BENCH, .parse = parse_hints, .otherwise = "on" },
 	{ "interval", "T", "for every strategy that has this knob", OPTIONS_KIND_TIME, BENCH,
 		FIELD(knobs.interval_ns), .low = 1000, .high = OPTIONS_YEAR_NS },
 	{ "budget", "N", "the same", OPTIONS_KIND_COUNT32, BENCH, FIELD(knobs.budget), .low = 1,

@@ -161,7 +161,7 @@ const struct options_row options_infer_items[OPTIONS_INFER_ITEMS] = {
 	{ "min", "N", "packets that a short flow must have to be classified", OPTIONS_KIND_COUNT32,
 		.offset = INFER(short_packets), .low = 1, .high = GPU_OFFLOAD_DEPTH_MAX },
 	{ "backend", "NAME", "what runs the model: auto, cpu-ref, cpu, ...", OPTIONS_KIND_CUSTOM,
-		.parse = parse_backend },
+		.parse = parse_backend, .otherwise = "auto" },
 	{ "mode", "NAME", "how batches reach a GPU: launch|graph|persistent", OPTIONS_KIND_CHOICE,
 		.offset = INFER(stage.server.cuda_mode), .choices = "launch|graph|persistent" },
 	{ "watchdog", "T", "give a GPU up that does not answer a batch within T", OPTIONS_KIND_TIME,

@@ -87,10 +87,10 @@ static int parse_workers(struct options *options, void *target, const char *text
 #define FIELD(field) .offset = OPTIONS_FIELD(bench_sharing.field)
 
 static const struct options_row rows[] = {
-	{ "sharing", "LIST", "models to compare, by name, or all", OPTIONS_KIND_CUSTOM, BENCH,
-		.parse = parse_models },
+	{ "sharing", "LIST", "models to compare, by name", OPTIONS_KIND_CUSTOM, BENCH,
+		.parse = parse_models, .otherwise = "all" },
 	{ "workers", "LIST", "numbers of workers, such as 1,2,4", OPTIONS_KIND_CUSTOM, BENCH,
-		.parse = parse_workers },
+		.parse = parse_workers, .otherwise = "1,2" },
 	{ "trace", "FILE", "a capture; made traffic unless given", OPTIONS_KIND_TEXT, BENCH,
 		FIELD(trace) },
 	{ "flows", "N", "connections of made traffic", OPTIONS_KIND_COUNT64, BENCH, FIELD(flows),

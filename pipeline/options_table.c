@@ -26,7 +26,7 @@ static const struct options_row reframer_items[] = {
 	{ "bulk", "T", "a delay of their own for packets of --bulk", OPTIONS_KIND_CUSTOM,
 		.parse = options_parse_bulk },
 	{ "bypass", "LIST", "what is never held: none or syn+rst+first", OPTIONS_KIND_CUSTOM,
-		.parse = options_parse_bypass },
+		.parse = options_parse_bypass, .otherwise = "syn+rst+first" },
 	{ "seen", "N", "flows whose first packet is remembered", OPTIONS_KIND_COUNT32,
 		.offset = REFRAMER(seen_flows), .low = 1, .high = 1 << 28 },
 };
@@ -154,7 +154,7 @@ static const struct options_row run_rows[] = {
 	{ "hash", "HASH", "of flow keys: crc32c|siphash", OPTIONS_KIND_CHOICE, .commands = RUNS,
 		.offset = OPTIONS_FIELD(config.parse.hash.kind), .choices = "crc32c|siphash" },
 	{ "zone", "ZONE", "part of the flow key: none, vlan, or a number", OPTIONS_KIND_CUSTOM,
-		.commands = RUNS, .parse = options_parse_zone },
+		.commands = RUNS, .parse = options_parse_zone, .otherwise = "none" },
 	{ "inner", NULL, "key tunnels by their inner header", OPTIONS_KIND_SWITCH, .commands = RUNS,
 		.offset = OPTIONS_FIELD(config.parse.inner) },
 	{ "verify-checksums", NULL, "count bad checksums; such packets are invalid",
@@ -184,7 +184,8 @@ static const struct options_row run_rows[] = {
 		"interval=T, budget=N, slots=N, hints=off behind it",
 		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_deletion },
 	{ "sharing", "NAME", "of connections between workers: shard, the one that replays have",
-		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_sharing },
+		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_sharing,
+		.otherwise = "shard" },
 	{ "timeout", "ITEMS", "idle time until a connection ends: STATE=T,...; 0 means never",
 		OPTIONS_KIND_ITEMS, .commands = RUNS,
 		.offset = OPTIONS_FIELD(config.conntrack.timeout_ns), .items = timeout_items,
@@ -213,7 +214,8 @@ static const struct options_row run_rows[] = {
 	{ "chain", "LIST", "functions in order: stats,router,firewall:rules=20000,nat,lb",
 		OPTIONS_KIND_CHAIN, .commands = RUNS },
 	{ "sink", "SINK", "null, pcap:FILE, pcap-us:FILE, pcapng:FILE, port:DEVICE",
-		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_sink },
+		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_sink,
+		.otherwise = "null" },
 };
 
 /* Rows that many commands share stand last. */

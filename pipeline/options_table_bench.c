@@ -5,7 +5,7 @@
 #define TABLES OPTIONS_OF(OPTIONS_BENCH_TABLES)
 
 static const struct options_row bench_rows[] = {
-	{ "policies", "LIST", "to compare, by name; all unless given", OPTIONS_KIND_SET,
+	{ "policies", "LIST", "to compare, by name", OPTIONS_KIND_SET,
 		.commands = OPTIONS_OF(OPTIONS_BENCH_LB),
 		.offset = OPTIONS_FIELD(bench_lb.policies), .low = 1,
 		.choices = "maglev|round-robin|least-connections|jet|stateless" },
@@ -43,14 +43,14 @@ static const struct options_row bench_rows[] = {
 	{ "seed", "N", "of traffic, flood and tables", OPTIONS_KIND_COUNT64,
 		.commands = OPTIONS_OF(OPTIONS_BENCH_LB), .offset = OPTIONS_FIELD(bench_lb.seed),
 		.low = 0, .high = INT64_MAX },
-	{ "tables", "LIST", "to compare, by name; all unless given", OPTIONS_KIND_CUSTOM,
-		.commands = TABLES, .parse = options_parse_tables },
+	{ "tables", "LIST", "to compare, by name", OPTIONS_KIND_CUSTOM, .commands = TABLES,
+		.parse = options_parse_tables, .otherwise = "all" },
 	{ "entries", "LIST", "places of a table, rounded up to a power of two", OPTIONS_KIND_CUSTOM,
-		.commands = TABLES, .parse = options_parse_entries },
+		.commands = TABLES, .parse = options_parse_entries, .otherwise = "64Ki,1Mi" },
 	{ "load", "LIST", "share of the places that is filled", OPTIONS_KIND_CUSTOM,
-		.commands = TABLES, .parse = options_parse_loads },
+		.commands = TABLES, .parse = options_parse_loads, .otherwise = "0.5,0.8,0.95" },
 	{ "hit-ratio", "LIST", "share of lookups whose key is there", OPTIONS_KIND_CUSTOM,
-		.commands = TABLES, .parse = options_parse_hit_ratios },
+		.commands = TABLES, .parse = options_parse_hit_ratios, .otherwise = "1,0.5,0" },
 	{ "order", "ORDER", "of hits: uniform|zipf", OPTIONS_KIND_CHOICE, .commands = TABLES,
 		.offset = OPTIONS_FIELD(bench_tables.order), .choices = "uniform|zipf" },
 	{ "burst", "N", "lookups that are made together", OPTIONS_KIND_COUNT32, .commands = TABLES,

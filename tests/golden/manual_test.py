@@ -53,7 +53,8 @@ def help_options(command):
     for i, line in enumerate(lines):
         option = re.match(r"  (-.*?)(?:  +(.*))?$", line)
         if option:
-            found[option.group(1).strip()] = option.group(2) or lines[i + 1].strip()
+            text = option.group(2) or lines[i + 1].strip()
+            found[option.group(1).strip()] = re.sub(r" \(default .*\)$", "", text)
     return found
 
 
@@ -61,6 +62,20 @@ def commands():
     """What the overview lists, without help and version."""
     names = re.findall(r"^  sheaf ((?:(?:trace|bench|infer) )?[a-z]+)", sheaf("help").stdout, re.M)
     return [name for name in names if name not in ("help", "version")]
+
+
+def help_defaults(command):
+    """Long option and the default that the help shows, of the options that have one."""
+    found, lines = {}, sheaf("help", *command.split()).stdout.splitlines()
+    for i, line in enumerate(lines):
+        option = re.match(r"  (?:-., )?--([a-z0-9-]+)(?: |$)", line)
+        if not option:
+            continue
+        whole = line if re.search(r"\S  +\S", line[2:]) else line + lines[i + 1]
+        default = re.search(r" \(default (.*)\)$", whole)
+        if default:
+            found[option.group(1)] = default.group(1)
+    return found
 
 
 class Manual(unittest.TestCase):
@@ -73,6 +88,37 @@ class Manual(unittest.TestCase):
         lines = "\n".join(self.sections["SYNOPSIS"])
         listed = re.findall(r"^\.B sheaf ((?:(?:trace|bench|infer) )?[a-z]+)", lines, re.M)
         self.assertEqual(sorted(listed), sorted([*self.commands, "help", "version"]))
+
+    def test_groups_of_commands_have_help(self):
+        groups = sorted({command.split()[0] for command in self.commands if " " in command})
+        self.assertEqual(groups, ["bench", "infer", "trace"])
+        for group in groups:
+            done = sheaf("help", group)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            listed = re.findall(r"^  sheaf ([a-z]+ [a-z]+)", done.stdout, re.M)
+            self.assertEqual(listed, [c for c in self.commands if c.startswith(group + " ")])
+            for asked in ("--help", "-h"):
+                self.assertEqual(sheaf(group, asked).stdout, done.stdout)
+        for command in self.commands:
+            words = command.split()
+            self.assertEqual(sheaf(*words, "--help").stdout, sheaf("help", *words).stdout)
+        self.assertEqual(sheaf("help", "trace", "gen", "twice").returncode, 1)
+
+    def test_defaults_are_values_that_the_command_takes(self):
+        shown = 0
+        for command in self.commands:
+            defaults = help_defaults(command)
+            words = [word for name, value in defaults.items() for word in (f"--{name}", value)]
+            done = sheaf(*command.split(), *words, "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), command)
+            shown += len(defaults)
+        self.assertGreater(shown, 60)
+
+    def test_every_decision_is_in_the_list(self):
+        folder = MANUAL.parent / "decisions"
+        listed = dict(re.findall(r"\| \[\d+\]\((\S+)\) \| (.*) \|", (folder / "README.md").read_text()))
+        pages = {page.name: page.read_text().split("\n")[0] for page in folder.glob("0*.md")}
+        self.assertEqual({name: f"# {int(name[:4])}. {title}" for name, title in listed.items()}, pages)
 
     def test_a_refusal_lists_the_commands(self):
         message = sheaf("help", "nothing-of-the-kind").stderr
