@@ -112,6 +112,12 @@ uint32_t gpu_offload_backend_poll(
 	return backend->ops->poll(backend, done, max);
 }
 
+void gpu_offload_backend_wait(struct gpu_offload_backend *backend)
+{
+	if (backend->ops->wait != NULL)
+		backend->ops->wait(backend);
+}
+
 int gpu_offload_backend_lost(const struct gpu_offload_backend *backend, char text[], size_t size)
 {
 	return backend->ops->lost != NULL ? backend->ops->lost(backend, text, size) : 0;

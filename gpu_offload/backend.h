@@ -60,6 +60,14 @@ enum gpu_offload_cuda_mode {
 	GPU_OFFLOAD_CUDA_PERSISTENT, /* a kernel that stays and polls a ring in host memory */
 };
 
+/* How the host waits for a device when there is nothing else to do. */
+enum gpu_offload_wait {
+	GPU_OFFLOAD_WAIT_POLL,  /* looks again at once: the shortest delay, a whole core */
+	GPU_OFFLOAD_WAIT_YIELD, /* lets other threads of its core run between looks */
+	GPU_OFFLOAD_WAIT_BLOCK, /* sleeps until the driver wakes it */
+	GPU_OFFLOAD_WAITS_COUNT
+};
+
 struct gpu_offload_backend_config {
 	const struct gpu_offload_model *model;    /* outlives the back end */
 	uint32_t rows_max;                        /* of a batch, 1 .. GPU_OFFLOAD_ROWS_MAX */
@@ -67,6 +75,7 @@ struct gpu_offload_backend_config {
 	enum gpu_offload_cpu_kernels cpu_kernels; /* for cpu alone */
 	/* For cuda alone; zeros are the defaults. */
 	enum gpu_offload_cuda_mode cuda_mode;
+	enum gpu_offload_wait cuda_wait;
 	int cuda_device;
 	const char *cuda_library; /* NULL: libcuda.so.1; a path, for a test double */
 	/* Wall time for the watchdog, monotone, in ns; NULL: no watchdog, and a device that never
@@ -92,7 +101,9 @@ struct gpu_offload_backend_ops {
 		uint32_t max);
 	/* Whether the device was given up: 0, or the status of its batches and why. NULL: never. */
 	int (*lost)(const struct gpu_offload_backend *backend, char text[], size_t size);
-	/* Memory that will hold batches' inputs and outputs; NULL: nothing to gain by telling. */
+	/* As gpu_offload_backend_wait; NULL: nothing is ever waited for. */
+	void (*wait)(struct gpu_offload_backend *backend);
+	/* Memory that will hold batches' inputs; NULL: nothing to gain by telling. */
 	int (*pin)(struct gpu_offload_backend *backend, void *memory, size_t size);
 	void (*unpin)(struct gpu_offload_backend *backend, void *memory);
 };
@@ -126,15 +137,23 @@ uint32_t gpu_offload_backend_poll(
 	struct gpu_offload_backend *backend, struct gpu_offload_batch *done[], uint32_t max);
 
 /*
+ * For who has polled in vain and has nothing else to do: waits as the config says, until a batch
+ * may be done, and for 20 ms at most.
+ */
+void gpu_offload_backend_wait(struct gpu_offload_backend *backend);
+
+/*
  * 0 while the back end works. Else it gave its device up, and gives every batch back with the
  * status that is returned: -EIO, -ENOMEM, -ETIMEDOUT; text says why in one line.
  */
 int gpu_offload_backend_lost(const struct gpu_offload_backend *backend, char text[], size_t size);
 
 /*
- * Tell that inputs, labels and scores of batches to come lie in this memory, so that a device can
- * take them without a copy in between; others are copied. Never needed. -errno: not told, and they
- * are copied. Unpin when no batch is in flight there.
+ * Tell that inputs of batches to come lie in this memory, so that a device can take them without a
+ * copy in between; others are copied. What a device writes never goes there: labels and scores are
+ * copied to the caller when a batch is done. Never needed. -errno: not told, and they are copied.
+ * Unpin when no batch is in flight there, or destroy the back end first. A device that was given up
+ * may still read what lay there; the memory stays pinned then.
  */
 int gpu_offload_backend_pin(struct gpu_offload_backend *backend, void *memory, size_t size);
 void gpu_offload_backend_unpin(struct gpu_offload_backend *backend, void *memory);

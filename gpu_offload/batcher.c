@@ -84,7 +84,7 @@ static void answer_batch(struct gpu_offload_batcher *batcher, struct gpu_offload
 
 /* ---- what the back end does ----------------------------------------------------------------- */
 
-static void poll_server(struct gpu_offload_batcher *batcher)
+static uint32_t poll_server(struct gpu_offload_batcher *batcher)
 {
 	struct gpu_offload_batch *done[16];
 	uint32_t count = batcher->config.poll(batcher->config.server, done, BASE_ARRAY_COUNT(done));
@@ -93,6 +93,14 @@ static void poll_server(struct gpu_offload_batcher *batcher)
 		BASE_ASSERT(flight->phase == GPU_OFFLOAD_FLIGHT_OUT);
 		flight->phase = GPU_OFFLOAD_FLIGHT_DONE;
 	}
+	return count;
+}
+
+/* Nothing can be done before the back end has a batch done. */
+static void wait_for_server(struct gpu_offload_batcher *batcher)
+{
+	if (poll_server(batcher) == 0 && batcher->config.wait != NULL)
+		batcher->config.wait(batcher->config.server);
 }
 
 /* The batch that left first of those in flight; NULL: none. */
@@ -114,13 +122,13 @@ static bool complete(struct gpu_offload_batcher *batcher)
 	bool any = false;
 	if (batcher->in_flight == 0)
 		return false;
-	poll_server(batcher);
+	(void)poll_server(batcher);
 	if (is_virtual(batcher)) {
 		struct gpu_offload_flight *flight = first_flight(batcher);
 		if (flight->due_ns > batcher->now_ns)
 			return false;
 		while (flight->phase == GPU_OFFLOAD_FLIGHT_OUT)
-			poll_server(batcher);
+			wait_for_server(batcher);
 		answer_batch(batcher, flight);
 		return true;
 	}
@@ -238,7 +246,7 @@ static void submit(struct gpu_offload_batcher *batcher, struct gpu_offload_fligh
 	while ((error = batcher->config.submit(batcher->config.server, &flight->batch)) ==
 		-EAGAIN) {
 		batcher->stats.busy++;
-		poll_server(batcher);
+		wait_for_server(batcher);
 	}
 	if (error != 0) { /* refused: nobody will give it back */
 		flight->batch.status = error;
@@ -364,7 +372,8 @@ void gpu_offload_batcher_finish(struct gpu_offload_batcher *batcher, uint64_t no
 		}
 		if (is_virtual(batcher))
 			batcher->now_ns = first_flight(batcher)->due_ns;
-		(void)complete(batcher);
+		if (!complete(batcher) && !is_virtual(batcher))
+			wait_for_server(batcher);
 	}
 }
 

@@ -94,6 +94,8 @@ struct gpu_offload_batcher_config {
 	int (*submit)(void *server, struct gpu_offload_batch *batch);
 	uint32_t (*poll)(void *server, struct gpu_offload_batch *done[], uint32_t max);
 	void *server;
+	/* Called when nothing can be done before the back end has a batch done; NULL: polled. */
+	void (*wait)(void *server);
 	/* One row, now; GPU_OFFLOAD_FULL_CPU alone. 0 or -errno. */
 	int (*classify)(void *server, const float *row, uint32_t *label);
 	/* Every row comes back through this, once, from any call but create and destroy. Must not
@@ -117,7 +119,7 @@ struct gpu_offload_batcher_stats {
 
 struct gpu_offload_batcher;
 
-/* server: the back end. Sets submit, poll and server of a config. */
+/* server: the back end. Sets submit, poll, wait and server of a config. */
 void gpu_offload_batcher_use(
 	struct gpu_offload_batcher_config *config, struct gpu_offload_backend *backend);
 
@@ -137,6 +139,9 @@ void gpu_offload_batcher_advance(struct gpu_offload_batcher *batcher, uint64_t n
 
 /* Send what waits and wait for all that is in flight. Afterwards waiting is 0. */
 void gpu_offload_batcher_finish(struct gpu_offload_batcher *batcher, uint64_t now_ns);
+
+/* Where inputs of all batches lie, for gpu_offload_backend_pin; a mapping of its own. */
+void *gpu_offload_batcher_inputs(const struct gpu_offload_batcher *batcher, size_t *size);
 
 void gpu_offload_batcher_stats(
 	const struct gpu_offload_batcher *batcher, struct gpu_offload_batcher_stats *stats);

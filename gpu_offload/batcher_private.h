@@ -51,6 +51,8 @@ struct gpu_offload_batcher {
 	uint64_t next_number;
 	struct gpu_offload_queue queue;
 	struct gpu_offload_flight *flights;
+	unsigned char *inputs; /* of all flights */
+	size_t flight_bytes;   /* of each */
 	struct gpu_offload_batcher_stats stats;
 };
 

@@ -129,10 +129,7 @@ static int create_flight(
 		base_arena_alloc(config->arena, rows * sizeof(*flight->rows), BASE_CACHE_LINE);
 	flight->labels =
 		base_arena_alloc(config->arena, rows * sizeof(*flight->labels), BASE_CACHE_LINE);
-	flight->inputs = base_arena_alloc(
-		config->arena, rows * config->inputs * sizeof(float), GPU_OFFLOAD_INPUT_ALIGNMENT);
-	bool failed = flight->rows == NULL || flight->labels == NULL || flight->inputs == NULL;
-	return failed ? -ENOMEM : 0;
+	return flight->rows == NULL || flight->labels == NULL ? -ENOMEM : 0;
 }
 
 static void destroy_flight(
@@ -141,7 +138,6 @@ static void destroy_flight(
 	size_t rows = config->batch_max;
 	base_arena_free(config->arena, flight->rows, rows * sizeof(*flight->rows));
 	base_arena_free(config->arena, flight->labels, rows * sizeof(*flight->labels));
-	base_arena_free(config->arena, flight->inputs, rows * config->inputs * sizeof(float));
 }
 
 static bool check_config(const struct gpu_offload_batcher_config *config)
@@ -185,8 +181,18 @@ int gpu_offload_batcher_create(
 		config->arena, config->batches_max * sizeof(*batcher->flights), BASE_CACHE_LINE);
 	if (batcher->flights == NULL)
 		error = -ENOMEM;
-	for (uint32_t i = 0; i < config->batches_max && error == 0; i++)
+	/* One mapping, so that a device can be told of it as a whole. */
+	batcher->flight_bytes = (size_t)config->batch_max * config->inputs * sizeof(float);
+	batcher->flight_bytes += -batcher->flight_bytes % GPU_OFFLOAD_INPUT_ALIGNMENT;
+	batcher->inputs =
+		base_arena_map(config->arena, config->batches_max * batcher->flight_bytes);
+	if (batcher->inputs == NULL)
+		error = -ENOMEM;
+	for (uint32_t i = 0; i < config->batches_max && error == 0; i++) {
+		batcher->flights[i].inputs =
+			(float *)(void *)(batcher->inputs + i * batcher->flight_bytes);
 		error = create_flight(&batcher->flights[i], config);
+	}
 	if (error != 0) {
 		gpu_offload_batcher_destroy(batcher);
 		return error;
@@ -203,6 +209,7 @@ void gpu_offload_batcher_destroy(struct gpu_offload_batcher *batcher)
 	struct base_arena *arena = config->arena;
 	for (uint32_t i = 0; i < config->batches_max && batcher->flights != NULL; i++)
 		destroy_flight(&batcher->flights[i], config);
+	base_arena_unmap(arena, batcher->inputs, config->batches_max * batcher->flight_bytes);
 	base_arena_free(arena, batcher->flights, config->batches_max * sizeof(*batcher->flights));
 	gpu_offload_queue_destroy(&batcher->queue, arena);
 	base_arena_free(arena, batcher, sizeof(*batcher));
@@ -218,10 +225,22 @@ static uint32_t poll_backend(void *server, struct gpu_offload_batch *done[], uin
 	return gpu_offload_backend_poll(server, done, max);
 }
 
+static void wait_backend(void *server)
+{
+	gpu_offload_backend_wait(server);
+}
+
+void *gpu_offload_batcher_inputs(const struct gpu_offload_batcher *batcher, size_t *size)
+{
+	*size = batcher->config.batches_max * batcher->flight_bytes;
+	return batcher->inputs;
+}
+
 void gpu_offload_batcher_use(
 	struct gpu_offload_batcher_config *config, struct gpu_offload_backend *backend)
 {
 	config->submit = submit_backend;
 	config->poll = poll_backend;
+	config->wait = wait_backend;
 	config->server = backend;
 }

@@ -434,6 +434,12 @@ static uint32_t poll_stage(void *server, struct gpu_offload_batch *done[], uint3
 	return gpu_offload_backend_poll(stage->backend, done, max);
 }
 
+static void wait_stage(void *server)
+{
+	struct gpu_offload_stage *stage = server;
+	gpu_offload_backend_wait(stage->backend);
+}
+
 static int check_config(
 	const struct gpu_offload_stage_config *config, uint32_t classes, char why[], size_t size)
 {
@@ -501,12 +507,24 @@ static int create_batcher(struct gpu_offload_stage *stage)
 	batcher->inputs = gpu_offload_features_inputs(stage->config.features);
 	batcher->submit = submit_stage;
 	batcher->poll = poll_stage;
+	batcher->wait = wait_stage;
 	batcher->server = stage;
 	batcher->classify = classify_spare;
 	batcher->answer = take_answer;
 	batcher->answer_context = stage;
 	batcher->arena = stage->config.arena;
 	return gpu_offload_batcher_create(&stage->batcher, batcher);
+}
+
+/* So that a device takes rows from where the batcher puts them; why says when it does not. */
+static void pin_inputs(struct gpu_offload_stage *stage, char why[], size_t size)
+{
+	size_t bytes, used = strlen(why);
+	void *inputs = gpu_offload_batcher_inputs(stage->batcher, &bytes);
+	int error = gpu_offload_backend_pin(stage->backend, inputs, bytes);
+	if (error != 0)
+		snprintf(why + used, size - used, "; inputs are copied, not pinned: %s",
+			strerror(-error));
 }
 
 int gpu_offload_stage_create(struct gpu_offload_stage **out,
@@ -534,6 +552,7 @@ int gpu_offload_stage_create(struct gpu_offload_stage **out,
 	if (error == 0)
 		error = create_batcher(stage);
 	if (error == 0) {
+		pin_inputs(stage, why, size);
 		*out = stage;
 		return 0;
 	}

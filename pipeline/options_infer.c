@@ -164,6 +164,8 @@ const struct options_row options_infer_items[OPTIONS_INFER_ITEMS] = {
 		.parse = parse_backend, .otherwise = "auto" },
 	{ "mode", "NAME", "how batches reach a GPU: launch|graph|persistent", OPTIONS_KIND_CHOICE,
 		.offset = INFER(stage.server.cuda_mode), .choices = "launch|graph|persistent" },
+	{ "wait", "HOW", "how to wait for a GPU: poll|yield|block", OPTIONS_KIND_CHOICE,
+		.offset = INFER(stage.server.cuda_wait), .choices = "poll|yield|block" },
 	{ "watchdog", "T", "give a GPU up that does not answer a batch within T", OPTIONS_KIND_TIME,
 		.offset = INFER(stage.server.watchdog_ns), .low = 1000000,
 		.high = OPTIONS_YEAR_NS },

@@ -25,7 +25,7 @@ const struct options_row *options_deletion_rows(size_t *count);
 const struct options_row *options_sharing_rows(size_t *count);
 
 /* options_infer.c */
-enum { OPTIONS_INFER_ITEMS = 25 };
+enum { OPTIONS_INFER_ITEMS = 26 };
 extern const struct options_row options_infer_items[OPTIONS_INFER_ITEMS];
 int options_parse_infer(struct options *options, void *target, const char *text, char *message);
 

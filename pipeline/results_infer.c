@@ -25,6 +25,7 @@ static json_t *actions(struct results_builder *builder)
 json_t *results_infer_options(struct results_builder *builder)
 {
 	static const char *const fulls[] = { "newest", "oldest", "cpu" };
+	static const char *const waits[] = { "poll", "yield", "block" };
 	static const char *const modes[] = { "launch", "graph", "persistent" };
 	const struct pipeline_infer *infer = &builder->config->infer;
 	const struct gpu_offload_batcher_config *batcher = &infer->stage.batcher;
@@ -37,6 +38,7 @@ json_t *results_infer_options(struct results_builder *builder)
 	results_put_text(builder, object, "backend", infer->stage.backend);
 	results_put_text(builder, object, "taken", builder->result->infer_note);
 	results_put_text(builder, object, "mode", modes[infer->stage.server.cuda_mode]);
+	results_put_text(builder, object, "wait", waits[infer->stage.server.cuda_wait]);
 	results_put_count(builder, object, "watchdog_ns", infer->stage.server.watchdog_ns);
 	if (builder->result->infer_lost[0] == '\0')
 		results_put(builder, object, "lost", json_null());

@@ -34,6 +34,8 @@ CONTROL_FILES = re.compile(
     r"collect|key_set|planner|reader|input|stream_choice|schedule|worker_threads|filter|progress|sheaf|port|synth\w*|trace_\w*|table\w*|bench_\w*|infer|infer_(export|rows|bench)|lb_schedule)\.[ch]$"
     r"|gpu_offload/(onnx\w*|model)\.[ch]$"
     r"|chain/(text|rules\w*|routes\w*)\.[ch]$|base/arena\w*\.[ch]$|conntrack/(oracle|judge|shared_judge)\.[ch]$"
+    # Waits for a device, whoever has nothing else to do: sleeping is what it is for.
+    r"|gpu_offload/cuda/wait\.[ch]$"
     # The models that share by locks, which exist to be compared with.
     r"|conntrack/shared/locked\.c$")
 # Functions that run at start, at the end, or for a person.

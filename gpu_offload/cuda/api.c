@@ -21,6 +21,8 @@ static const struct {
 	{ "cuDeviceGet", offsetof(struct cuda_api, device_get) },
 	{ "cuDeviceGetName", offsetof(struct cuda_api, device_name) },
 	{ "cuDeviceGetAttribute", offsetof(struct cuda_api, device_attribute) },
+	{ "cuDeviceTotalMem_v2", offsetof(struct cuda_api, device_memory) },
+	{ "cuDeviceGetPCIBusId", offsetof(struct cuda_api, device_pci) },
 	{ "cuDevicePrimaryCtxRetain", offsetof(struct cuda_api, context_retain) },
 	{ "cuDevicePrimaryCtxRelease_v2", offsetof(struct cuda_api, context_release) },
 	{ "cuCtxSetCurrent", offsetof(struct cuda_api, context_set) },
@@ -35,6 +37,7 @@ static const struct {
 	{ "cuMemHostRegister_v2", offsetof(struct cuda_api, host_register) },
 	{ "cuMemHostUnregister", offsetof(struct cuda_api, host_unregister) },
 	{ "cuMemHostGetDevicePointer_v2", offsetof(struct cuda_api, host_address) },
+	{ "cuMemGetHandleForAddressRange", offsetof(struct cuda_api, handle_for_range) },
 	{ "cuMemcpyHtoD_v2", offsetof(struct cuda_api, copy_in) },
 	{ "cuMemcpyHtoDAsync_v2", offsetof(struct cuda_api, copy_in_async) },
 	{ "cuMemcpyDtoHAsync_v2", offsetof(struct cuda_api, copy_out_async) },
@@ -50,6 +53,7 @@ static const struct {
 	{ "cuEventDestroy_v2", offsetof(struct cuda_api, event_destroy) },
 	{ "cuEventRecord", offsetof(struct cuda_api, event_record) },
 	{ "cuEventQuery", offsetof(struct cuda_api, event_query) },
+	{ "cuEventSynchronize", offsetof(struct cuda_api, event_synchronize) },
 	{ "cuLaunchKernel", offsetof(struct cuda_api, launch) },
 };
 

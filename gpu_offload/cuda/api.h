@@ -21,15 +21,28 @@ enum cuda_result {
 };
 
 enum {
+	CUDA_ATTRIBUTE_CLOCK_KHZ = 13,
 	CUDA_ATTRIBUTE_PROCESSORS = 16,
+	CUDA_ATTRIBUTE_MEMORY_CLOCK_KHZ = 36,
+	CUDA_ATTRIBUTE_BUS_BITS = 37,
+	CUDA_ATTRIBUTE_L2_BYTES = 38,
+	CUDA_ATTRIBUTE_COPY_ENGINES = 40,
+	CUDA_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
 	CUDA_ATTRIBUTE_MAJOR = 75,
 	CUDA_ATTRIBUTE_MINOR = 76,
 	CUDA_ATTRIBUTE_SHARED_OPTIN = 97,
-	CUDA_FUNCTION_SHARED = 8, /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+	CUDA_ATTRIBUTE_REGISTER_READ_ONLY = 113,
+	CUDA_ATTRIBUTE_RDMA = 116,
+	CUDA_ATTRIBUTE_RDMA_FLUSH = 117,
+	CUDA_ATTRIBUTE_RDMA_ORDERING = 118,
+	CUDA_ATTRIBUTE_DMA_BUF = 124,
+	CUDA_HANDLE_DMA_BUF_FD = 1, /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
+	CUDA_FUNCTION_SHARED = 8,   /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
 	CUDA_STREAM_NON_BLOCKING =
-		1, /* the legacy default stream would wait for a kernel that stays */
+		1,               /* the legacy default stream would wait for a kernel that stays */
+	CUDA_EVENT_BLOCKING = 1, /* who waits for it sleeps */
 	CUDA_EVENT_NO_TIMING = 2,
-	CUDA_HOST_PORTABLE_MAPPED = 3,
+	CUDA_HOST_PORTABLE_MAPPED = 3, /* of allocated and of registered memory */
 	CUDA_CAPTURE_THREAD_LOCAL = 1,
 	CUDA_DRIVER_MIN = 12000, /* as cuDriverGetVersion counts: 12.0 */
 };
@@ -44,6 +57,8 @@ struct cuda_api {
 	int (*device_get)(int *device, int index);
 	int (*device_name)(char *name, int size, int device);
 	int (*device_attribute)(int *value, int attribute, int device);
+	int (*device_memory)(size_t *bytes, int device);
+	int (*device_pci)(char *text, int size, int device);
 	int (*context_retain)(void **context, int device);
 	int (*context_release)(int device);
 	int (*context_set)(void *context);
@@ -58,6 +73,8 @@ struct cuda_api {
 	int (*host_register)(void *memory, size_t size, unsigned int flags);
 	int (*host_unregister)(void *memory);
 	int (*host_address)(cuda_address *address, void *memory, unsigned int flags);
+	int (*handle_for_range)(void *handle, cuda_address address, size_t size, int type,
+		unsigned long long flags);
 	int (*copy_in)(cuda_address to, const void *from, size_t size);
 	int (*copy_in_async)(cuda_address to, const void *from, size_t size, void *stream);
 	int (*copy_out_async)(void *to, cuda_address from, size_t size, void *stream);
@@ -73,6 +90,7 @@ struct cuda_api {
 	int (*event_destroy)(void *event);
 	int (*event_record)(void *event, void *stream);
 	int (*event_query)(void *event);
+	int (*event_synchronize)(void *event);
 	int (*launch)(void *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
 		unsigned int block_x, unsigned int block_y, unsigned int block_z,
 		unsigned int shared_bytes, void *stream, void **arguments, void **extra);

@@ -53,6 +53,21 @@ static struct cuda_place *free_place(struct cuda_backend *cuda)
 	return place;
 }
 
+/* The range that holds these bytes; NULL: none. */
+static const struct cuda_pinned *find_pinned(
+	const struct cuda_backend *cuda, const void *memory, size_t size)
+{
+	uintptr_t at = (uintptr_t)memory;
+	for (int i = 0; i < CUDA_PINNED_MAX; i++) {
+		const struct cuda_pinned *pinned = &cuda->pinned[i];
+		uintptr_t first = (uintptr_t)pinned->memory;
+		if (first != 0 && at >= first && at - first <= pinned->size &&
+			size <= pinned->size - (at - first))
+			return pinned;
+	}
+	return NULL;
+}
+
 static int cuda_submit(struct gpu_offload_backend *backend, struct gpu_offload_batch *batch)
 {
 	struct cuda_backend *cuda = (struct cuda_backend *)backend;
@@ -65,13 +80,16 @@ static int cuda_submit(struct gpu_offload_backend *backend, struct gpu_offload_b
 		return 0;
 	}
 	struct cuda_place *place = free_place(cuda);
+	size_t bytes = (size_t)batch->count * model->inputs * sizeof(float);
+	const struct cuda_pinned *pinned = find_pinned(cuda, batch->inputs, bytes);
 	place->batch = batch;
 	place->since_ns = now_ns(cuda);
-	memcpy(place->host, batch->inputs, (size_t)batch->count * model->inputs * sizeof(float));
+	if (pinned == NULL)
+		memcpy(place->host, batch->inputs, bytes);
 	int error = cuda_device_check(
 		&cuda->device, cuda->device.api.context_set(cuda->device.context));
 	if (error == 0)
-		error = cuda_place_start(cuda, place, place->host);
+		error = cuda_place_start(cuda, place, pinned);
 	if (error != 0)
 		lose(cuda, error);
 	return 0;
@@ -118,6 +136,67 @@ static uint32_t cuda_poll(
 	count += backend_done_pop(&cuda->done, done + count, max - count);
 	cuda->in_flight -= count;
 	return count;
+}
+
+static void cuda_wait(struct gpu_offload_backend *backend)
+{
+	struct cuda_backend *cuda = (struct cuda_backend *)backend;
+	const struct cuda_place *first = NULL;
+	if (cuda->done.count > 0 || cuda->in_flight == 0 ||
+		backend->config.cuda_wait == GPU_OFFLOAD_WAIT_POLL)
+		return;
+	for (uint32_t i = 0; i < backend->config.batches_max; i++) {
+		const struct cuda_place *place = &cuda->places[i];
+		if (place->batch != NULL && (first == NULL || place->since_ns < first->since_ns))
+			first = place;
+	}
+	if (backend->config.cuda_wait == GPU_OFFLOAD_WAIT_YIELD || first == NULL)
+		cuda_wait_yield();
+	else if (cuda->waiter != NULL)
+		cuda_waiter_sleep(cuda->waiter, first->event);
+	else
+		cuda_wait_look();
+}
+
+/* ---- the caller's memory ------------------------------------------------------------------ */
+
+static int cuda_pin(struct gpu_offload_backend *backend, void *memory, size_t size)
+{
+	struct cuda_backend *cuda = (struct cuda_backend *)backend;
+	const struct cuda_api *api = &cuda->device.api;
+	struct cuda_pinned *pinned = cuda->pinned;
+	while (pinned < cuda->pinned + CUDA_PINNED_MAX && pinned->memory != NULL)
+		pinned++;
+	if (pinned == cuda->pinned + CUDA_PINNED_MAX)
+		return -ENOSPC;
+	if (cuda->lost != 0)
+		return cuda->lost;
+	cuda_address device = 0;
+	int result = api->context_set(cuda->device.context);
+	if (result == CUDA_OK)
+		result = api->host_register(memory, size, CUDA_HOST_PORTABLE_MAPPED);
+	if (result != CUDA_OK)
+		return result == CUDA_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+	if (api->host_address(&device, memory, 0) != CUDA_OK) {
+		api->host_unregister(memory);
+		return -EIO;
+	}
+	*pinned = (struct cuda_pinned){ memory, size, device };
+	return 0;
+}
+
+static void cuda_unpin(struct gpu_offload_backend *backend, void *memory)
+{
+	struct cuda_backend *cuda = (struct cuda_backend *)backend;
+	for (int i = 0; i < CUDA_PINNED_MAX; i++) {
+		if (cuda->pinned[i].memory != memory)
+			continue;
+		cuda->pinned[i].memory = NULL;
+		/* A device that was given up may still read there: it stays registered. */
+		if (cuda->lost == 0 &&
+			cuda->device.api.context_set(cuda->device.context) == CUDA_OK)
+			cuda->device.api.host_unregister(memory);
+	}
 }
 
 static int cuda_lost(const struct gpu_offload_backend *backend, char text[], size_t size)
@@ -179,13 +258,19 @@ static void cuda_destroy(struct gpu_offload_backend *backend)
 	cuda->device.api.context_set(cuda->device.context);
 	if (cuda->ring != NULL)
 		cuda_ring_stop(cuda); /* also where nobody waits for it to be heard */
-	if (!at_rest(cuda)) {
+	bool rests = at_rest(cuda);
+	cuda_waiter_destroy(cuda->waiter, rests);
+	if (!rests) {
 		cuda_program_free(&cuda->program);
 		free(cuda);
 		return;
 	}
 	for (uint32_t i = 0; i < backend->config.batches_max; i++)
 		cuda_place_destroy(cuda, &cuda->places[i]);
+	for (int i = 0; i < CUDA_PINNED_MAX; i++) {
+		if (cuda->pinned[i].memory != NULL)
+			cuda->device.api.host_unregister(cuda->pinned[i].memory);
+	}
 	if (cuda->ring != NULL)
 		cuda->device.api.host_free(cuda->ring);
 	cuda_program_destroy(&cuda->program);
@@ -212,6 +297,8 @@ static int places_make(struct cuda_backend *cuda, char text[], size_t size)
 		error = cuda_place_create(cuda, &cuda->places[i]);
 	if (error == 0 && config->cuda_mode == GPU_OFFLOAD_CUDA_PERSISTENT)
 		error = cuda_ring_create(cuda, text, size);
+	else if (error == 0 && config->cuda_wait == GPU_OFFLOAD_WAIT_BLOCK)
+		error = cuda_waiter_create(&cuda->waiter, &cuda->device);
 	return error;
 }
 
@@ -258,5 +345,8 @@ const struct gpu_offload_backend_ops backend_cuda = {
 	.destroy = cuda_destroy,
 	.submit = cuda_submit,
 	.poll = cuda_poll,
+	.wait = cuda_wait,
 	.lost = cuda_lost,
+	.pin = cuda_pin,
+	.unpin = cuda_unpin,
 };

@@ -41,16 +41,20 @@ int cuda_place_create(struct cuda_backend *cuda, struct cuda_place *place)
 			device, api->stream_create(&place->stream, CUDA_STREAM_NON_BLOCKING));
 	if (error == 0)
 		error = cuda_device_check(
-			device, api->event_create(&place->event, CUDA_EVENT_NO_TIMING));
+			device, api->event_create(&place->event,
+					cuda->backend.config.cuda_wait == GPU_OFFLOAD_WAIT_BLOCK
+						? CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING
+						: CUDA_EVENT_NO_TIMING));
 	return error;
 }
 
 void cuda_place_destroy(struct cuda_backend *cuda, struct cuda_place *place)
 {
 	const struct cuda_api *api = &cuda->device.api;
-	for (int i = 0; i < CUDA_ROW_CLASSES; i++) {
-		if (place->graphs[i] != NULL)
-			api->graph_exec_destroy(place->graphs[i]);
+	for (int i = 0; i < 2 * CUDA_ROW_CLASSES; i++) {
+		void *graph = place->graphs[i / CUDA_ROW_CLASSES][i % CUDA_ROW_CLASSES];
+		if (graph != NULL)
+			api->graph_exec_destroy(graph);
 	}
 	if (place->event != NULL)
 		api->event_destroy(place->event);
@@ -63,7 +67,16 @@ void cuda_place_destroy(struct cuda_backend *cuda, struct cuda_place *place)
 	*place = (struct cuda_place){ 0 };
 }
 
-/* Copy rows in, run, copy labels and scores out: on a stream, or into a graph that records it. */
+static int copy_in(
+	struct cuda_backend *cuda, struct cuda_place *place, const void *inputs, uint32_t count)
+{
+	size_t size = (size_t)count * cuda->backend.config.model->inputs * sizeof(float);
+	return cuda_device_check(&cuda->device,
+		cuda->device.api.copy_in_async(place->device, inputs, size, place->stream));
+}
+
+/* Copy rows in (inputs NULL: they are there), run, copy labels and scores out: on a stream, or into
+ * a graph that records it. */
 static int enqueue(struct cuda_backend *cuda, struct cuda_place *place, const void *inputs,
 	uint32_t count, bool scores)
 {
@@ -76,9 +89,7 @@ static int enqueue(struct cuda_backend *cuda, struct cuda_place *place, const vo
 		.scores = scores ? place->device + cuda->scores_at : 0,
 		.rows = count,
 	};
-	int error = cuda_device_check(
-		device, api->copy_in_async(place->device, inputs,
-				(size_t)count * model->inputs * sizeof(float), place->stream));
+	int error = inputs != NULL ? copy_in(cuda, place, inputs, count) : 0;
 	if (error == 0)
 		error = cuda_program_launch(
 			&cuda->program, &rows, place->device + cuda->scratch_at, place->stream);
@@ -93,9 +104,10 @@ static int enqueue(struct cuda_backend *cuda, struct cuda_place *place, const vo
 	return error;
 }
 
-/* A graph for a power of two of rows, from the place's own memory. */
-static int make_graph(
-	struct cuda_backend *cuda, struct cuda_place *place, uint32_t rows, void **out)
+/* A graph for a power of two of rows, from the place's own memory. A graph reads from where it was
+ * recorded, so rows that lie elsewhere (inputs NULL) are copied in before it is launched. */
+static int make_graph(struct cuda_backend *cuda, struct cuda_place *place, const void *inputs,
+	uint32_t rows, void **out)
 {
 	struct cuda_device *device = &cuda->device;
 	const struct cuda_api *api = &device->api;
@@ -104,7 +116,7 @@ static int make_graph(
 		device, api->stream_begin_capture(place->stream, CUDA_CAPTURE_THREAD_LOCAL));
 	if (error != 0)
 		return error;
-	error = enqueue(cuda, place, place->host, rows, true);
+	error = enqueue(cuda, place, inputs, rows, true);
 	int ended = cuda_device_check(device, api->stream_end_capture(place->stream, &graph));
 	if (error == 0)
 		error = ended;
@@ -115,41 +127,51 @@ static int make_graph(
 	return error;
 }
 
-static int start_graph(struct cuda_backend *cuda, struct cuda_place *place)
+static int start_graph(
+	struct cuda_backend *cuda, struct cuda_place *place, const struct cuda_pinned *pinned)
 {
 	uint32_t count = place->batch->count, most = cuda->backend.config.rows_max;
 	int class = count == 1 ? 0 : 32 - __builtin_clz(count - 1);
 	uint32_t rows = 1u << class < most ? 1u << class : most;
+	void **graph = &place->graphs[pinned != NULL][class];
 	int error = 0;
-	if (place->graphs[class] == NULL)
-		error = make_graph(cuda, place, rows, &place->graphs[class]);
+	if (*graph == NULL)
+		error = make_graph(cuda, place, pinned != NULL ? NULL : place->host, rows, graph);
+	if (error == 0 && pinned != NULL)
+		error = copy_in(cuda, place, place->batch->inputs, count);
 	if (error == 0)
-		error = cuda_device_check(&cuda->device,
-			cuda->device.api.graph_launch(place->graphs[class], place->stream));
+		error = cuda_device_check(
+			&cuda->device, cuda->device.api.graph_launch(*graph, place->stream));
 	return error;
 }
 
-static int start_ring(struct cuda_backend *cuda, struct cuda_place *place)
+static int start_ring(
+	struct cuda_backend *cuda, struct cuda_place *place, const struct cuda_pinned *pinned)
 {
+	const unsigned char *inputs = (const unsigned char *)place->batch->inputs;
 	struct cuda_slot *slot = &cuda->ring->slots[place - cuda->places];
 	slot->rows = place->batch->count;
-	slot->inputs = place->device;
+	slot->inputs = pinned != NULL ? pinned->device + (uint64_t)(inputs - pinned->memory)
+				      : place->device;
 	slot->labels = place->device + cuda->labels_at;
 	slot->scores = place->batch->scores != NULL ? place->device + cuda->scores_at : 0;
 	store_release(&slot->request, ++place->request);
 	return 0;
 }
 
-int cuda_place_start(struct cuda_backend *cuda, struct cuda_place *place, const void *inputs)
+int cuda_place_start(
+	struct cuda_backend *cuda, struct cuda_place *place, const struct cuda_pinned *pinned)
 {
+	const struct gpu_offload_batch *batch = place->batch;
 	int error;
 	if (persistent(cuda))
-		return start_ring(cuda, place);
+		return start_ring(cuda, place, pinned);
 	if (cuda->backend.config.cuda_mode == GPU_OFFLOAD_CUDA_GRAPH)
-		error = start_graph(cuda, place);
+		error = start_graph(cuda, place, pinned);
 	else
-		error = enqueue(
-			cuda, place, inputs, place->batch->count, place->batch->scores != NULL);
+		error = enqueue(cuda, place,
+			pinned != NULL ? (const void *)batch->inputs : place->host, batch->count,
+			batch->scores != NULL);
 	if (error == 0)
 		error = cuda_device_check(
 			&cuda->device, cuda->device.api.event_record(place->event, place->stream));

@@ -7,8 +7,19 @@
 
 #include "gpu_offload/backend_private.h"
 #include "gpu_offload/cuda/program.h"
+#include "gpu_offload/cuda/wait.h"
 
-enum { CUDA_ROW_CLASSES = 17 }; /* powers of two up to GPU_OFFLOAD_ROWS_MAX */
+enum {
+	CUDA_ROW_CLASSES = 17, /* powers of two up to GPU_OFFLOAD_ROWS_MAX */
+	CUDA_PINNED_MAX = 4,   /* ranges of the caller's memory */
+};
+
+/* The caller's memory that the device reads. */
+struct cuda_pinned {
+	unsigned char *memory; /* NULL: free */
+	size_t size;
+	cuda_address device;
+};
 
 struct cuda_place {
 	struct gpu_offload_batch *batch; /* NULL: free */
@@ -17,7 +28,9 @@ struct cuda_place {
 	unsigned char *host; /* pinned: inputs, labels, scores */
 	cuda_address device; /* the same in device memory, then scratch */
 	void *stream, *event;
-	void *graphs[CUDA_ROW_CLASSES]; /* by the rows' power of two; NULL: not made yet */
+	/* By where inputs come from (0: the host, 1: copied before) and by the rows' power
+	 * of two; NULL: not made yet. */
+	void *graphs[2][CUDA_ROW_CLASSES];
 };
 
 struct cuda_backend {
@@ -25,8 +38,10 @@ struct cuda_backend {
 	struct cuda_device device;
 	struct cuda_program program;
 	struct cuda_place places[GPU_OFFLOAD_BATCHES_MAX];
-	struct backend_done done; /* given back without having run */
-	uint32_t in_flight;       /* done included */
+	struct cuda_pinned pinned[CUDA_PINNED_MAX];
+	struct cuda_waiter *waiter; /* of GPU_OFFLOAD_WAIT_BLOCK with events */
+	struct backend_done done;   /* given back without having run */
+	uint32_t in_flight;         /* done included */
 	size_t labels_at, scores_at, place_bytes, scratch_at;
 	struct cuda_ring *ring; /* of the persistent kernel */
 	uint32_t groups;
@@ -36,8 +51,9 @@ struct cuda_backend {
 /* Everything for one place; on failure what was made stays for cuda_place_destroy. */
 int cuda_place_create(struct cuda_backend *cuda, struct cuda_place *place);
 void cuda_place_destroy(struct cuda_backend *cuda, struct cuda_place *place);
-/* Hand a place's batch to the device; `inputs` are in pinned memory, the place's or another. */
-int cuda_place_start(struct cuda_backend *cuda, struct cuda_place *place, const void *inputs);
+/* Hand a place's batch to the device; its inputs lie in `pinned`, or, NULL, in the place's. */
+int cuda_place_start(
+	struct cuda_backend *cuda, struct cuda_place *place, const struct cuda_pinned *pinned);
 /* 1: done, 0: not yet, -errno. */
 int cuda_place_check(struct cuda_backend *cuda, struct cuda_place *place);
 

@@ -57,7 +57,7 @@ class Lost(unittest.TestCase):
     def test_a_device_that_never_answers(self):
         for mode in MODES:
             for more in ((), ("--workers", 2), ("--clock", "wall", "--speed", 50), ("--repeat", 2)):
-                for infer in (f"model={MLP},depth=3,batch=8", f"model={MLP},depth=3,batch=8,hold=1s"):
+                for infer in (f"model={MLP},depth=3,batch=8,wait=block", f"model={MLP},depth=3,batch=8,hold=1s"):
                     with self.subTest(mode=mode, more=more, infer=infer):
                         flows, seconds = self.lost(
                             run(f"{infer},mode={mode},watchdog=300ms", *more, MOCK_CUDA_HANG="2"),
@@ -121,6 +121,21 @@ class Lost(unittest.TestCase):
             self.assertEqual((status, errors), (0, ""))
             self.assertIn("TEST DOUBLE", document["run"]["infer"]["taken"])
             self.assertIsNone(document["run"]["infer"]["lost"])
+            self.assertEqual(document["gpu_offload"], expected["gpu_offload"])
+            for wait in ("yield", "block"):
+                status, errors, document, _ = run(f"model={MLP},depth=3,batch=8,mode={mode},wait={wait}")
+                self.assertEqual((status, errors), (0, ""))
+                self.assertEqual(document["gpu_offload"], expected["gpu_offload"])
+
+    def test_memory_that_cannot_be_pinned_is_copied(self):
+        _, _, expected, _ = run(f"model={MLP},depth=3,batch=8")
+        self.assertNotIn("pinned", expected["run"]["infer"]["taken"])
+        for mode in MODES:
+            status, errors, document, _ = run(f"model={MLP},depth=3,batch=8,mode={mode}",
+                                              MOCK_CUDA_FAIL="cuMemHostRegister_v2:0:712")
+            self.assertEqual((status, errors), (0, ""))
+            self.assertIn("; inputs are copied, not pinned: Input/output error",
+                          document["run"]["infer"]["taken"])
             self.assertEqual(document["gpu_offload"], expected["gpu_offload"])
 
 

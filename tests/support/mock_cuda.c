@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- state -------------------------------------------------------------------------------- */
 
@@ -47,6 +48,20 @@ struct mock_cuda_control *mock_cuda_control(void)
 
 /* Its presence says what this is. */
 const int sheaf_cuda_is_a_test_double = 1;
+
+static pthread_mutex_t big_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+int mock_lock(void)
+{
+	pthread_mutex_lock(&big_lock);
+	return OK;
+}
+
+void mock_unlock(const int *unused)
+{
+	(void)unused;
+	pthread_mutex_unlock(&big_lock);
+}
 
 bool mock_failing(const char *function, int *result)
 {
@@ -151,6 +166,23 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 	*value = attribute == 16   ? mock_control.processors
 		 : attribute == 97 ? mock_control.shared_bytes
 				   : 9;
+	return OK;
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device);
+int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+	MAY_FAIL();
+	(void)device;
+	*bytes = (size_t)1 << 36;
+	return OK;
+}
+
+int cuDeviceGetPCIBusId(char *text, int size, int device);
+int cuDeviceGetPCIBusId(char *text, int size, int device)
+{
+	MAY_FAIL();
+	snprintf(text, (size_t)size, "0000:%02x:00.0", device);
 	return OK;
 }
 
@@ -318,7 +350,7 @@ int cuEventCreate(void **event, unsigned int flags);
 int cuEventCreate(void **event, unsigned int flags)
 {
 	MAY_FAIL();
-	if (flags != 2)
+	if ((flags & ~1u) != 2)
 		return INVALID;
 	*event = keep(calloc(1, sizeof(struct event)));
 	mock_control.live_events++;
@@ -374,6 +406,17 @@ int cuEventQuery(void *handle)
 	mock_control.reordered += event->number < last_completed;
 	last_completed = event->number;
 	return OK;
+}
+
+int cuEventSynchronize(void *event);
+int cuEventSynchronize(void *event)
+{
+	int result, unused = mock_lock();
+	bool fails = mock_failing(__func__, &result);
+	mock_unlock(&unused);
+	while (!fails && (result = cuEventQuery(event)) == NOT_READY)
+		usleep(50);
+	return result;
 }
 
 static int start_persistent(struct stream *stream, const struct kernel_launch *launch)

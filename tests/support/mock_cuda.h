@@ -27,7 +27,7 @@ struct mock_cuda_control {
 	bool wrong;          /* scores are off by one */
 	/* What is there, to be zero when all was given back. */
 	uint32_t live_device, live_host, live_streams, live_events, live_graphs, live_modules,
-		live_contexts;
+		live_contexts, live_registered;
 	uint64_t launches, graph_launches,
 		reordered; /* events that were overtaken by a later one */
 };

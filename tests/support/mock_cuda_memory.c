@@ -157,14 +157,22 @@ int cuMemFreeHost(void *memory)
 int cuMemHostRegister_v2(void *memory, size_t size, unsigned int flags);
 int cuMemHostRegister_v2(void *memory, size_t size, unsigned int flags)
 {
-	(void)flags;
-	return add(host_memory, (uintptr_t)memory, size) ? OK : NO_MEMORY;
+	MAY_FAIL();
+	if (flags != 3)
+		return INVALID;
+	if (!add(host_memory, (uintptr_t)memory, size))
+		return NO_MEMORY;
+	mock_control.live_registered++;
+	return OK;
 }
 
 int cuMemHostUnregister(void *memory);
 int cuMemHostUnregister(void *memory)
 {
-	return take_out(host_memory, (uintptr_t)memory) != 0 ? OK : INVALID;
+	if (take_out(host_memory, (uintptr_t)memory) == 0)
+		return INVALID;
+	mock_control.live_registered--;
+	return OK;
 }
 
 int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned int flags);
@@ -174,6 +182,18 @@ int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned int f
 	if (flags != 0 || !inside(host_memory, (uintptr_t)memory, 1))
 		return INVALID;
 	*address = (uintptr_t)memory;
+	return OK;
+}
+
+int cuMemGetHandleForAddressRange(
+	void *handle, uint64_t address, size_t size, int type, unsigned long long flags);
+int cuMemGetHandleForAddressRange(
+	void *handle, uint64_t address, size_t size, int type, unsigned long long flags)
+{
+	MAY_FAIL();
+	if (type != 1 || flags != 0 || !inside(device_memory, address, size) || size % 4096 != 0)
+		return INVALID;
+	*(int *)handle = memfd_create("mock_cuda_dma_buf", MFD_CLOEXEC);
 	return OK;
 }
 

@@ -15,13 +15,14 @@ enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, NOT_READY = 600, ILL
 
 /* Whether this function was told to fail, and with what. */
 bool mock_failing(const char *function, int *result);
+/* A thread that waits for events calls beside the one that owns them. */
+int mock_lock(void);
+void mock_unlock(const int *unused);
 /* For a function's first line: what it was told to fail with. */
 #define MAY_FAIL()                                                                                 \
-	do {                                                                                       \
-		int failure;                                                                       \
-		if (mock_failing(__func__, &failure))                                              \
-			return failure;                                                            \
-	} while (0)
+	__attribute__((cleanup(mock_unlock))) int failure = mock_lock();                           \
+	if (mock_failing(__func__, &failure))                                                      \
+	return failure
 
 enum op_kind { OP_IN, OP_OUT, OP_LAUNCH, OP_EVENT, OP_GRAPH };
 
