@@ -181,9 +181,9 @@ uint32_t chain_kind_user_bytes(enum chain_kind kind);
 /* Fill a function's defaults. */
 void chain_function_config_defaults(struct chain_function_config *config, enum chain_kind kind);
 
-/* -EINVAL, -ENOENT, -EBADMSG (rule or route file: line in message), -ENOMEM, -ERANGE (rules that
- * the classifier cannot hold). message has
- * CHAIN_MESSAGE_SIZE bytes and names the function and what was expected. */
+/* -EINVAL, -ENOENT, -EBADMSG (rule or route file: line in message; a change of no backend),
+ * -ENOMEM, -ERANGE (rules that the classifier cannot hold). message has CHAIN_MESSAGE_SIZE bytes
+ * and names the function and what was expected. */
 int chain_create(struct chain **out, const struct chain_config *config, char *message);
 void chain_destroy(struct chain *chain);
 

@@ -124,7 +124,7 @@ static int apply_change(const struct lb_backends *backends, const struct chain_l
 		return 0;
 	snprintf(message, CHAIN_MESSAGE_SIZE,
 		"lb: change %u: got '%.63s', expected a backend's name", number, change->backend);
-	return -EINVAL;
+	return -EBADMSG; /* mostly from a file */
 }
 
 /* A backend whose first change adds it was not there before. */

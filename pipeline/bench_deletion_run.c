@@ -143,11 +143,6 @@ static int open_stream(struct bench_deletion *bench, struct traces_packets **out
 static int load_packets(struct bench_deletion *bench)
 {
 	struct traces_packets *stream;
-	if (bench->options->warm >= 1) {
-		snprintf(bench->result->message, BENCH_DELETION_MESSAGE_SIZE,
-			"--warm: got 1, expected less: nothing would be counted");
-		return -EINVAL;
-	}
 	struct traces_load_report *report = calloc(1, sizeof(*report));
 	if (report == NULL)
 		return -ENOMEM;

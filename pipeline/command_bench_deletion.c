@@ -364,6 +364,9 @@ enum pipeline_exit command_bench_deletion(struct command *command, struct option
 		return command_error(command, PIPELINE_EXIT_USAGE,
 			"bench deletion: got %s, expected options; a capture is --trace FILE",
 			options->files[0]);
+	if (bench->warm >= 1)
+		return command_error(command, PIPELINE_EXIT_USAGE,
+			"--warm: got 1, expected less: nothing would be counted");
 	struct bench_deletion_result *result = calloc(1, sizeof(*result));
 	if (result == NULL)
 		return command_error(command, PIPELINE_EXIT_RUN, "out of memory");

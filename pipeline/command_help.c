@@ -136,7 +136,8 @@ static void print_overview(FILE *stream)
 		"  sheaf version\n      Show the version.\n\n"
 		"Options may stand before or behind files, as --name VALUE or --name=VALUE.\n"
 		"Exit codes: 0 done, 1 options refused, 2 input refused, 3 run failed, "
-		"4 books do not balance,\n5 done but an input was damaged, 6 interrupted.\n");
+		"4 books do not balance,\n5 done but an input was damaged, 6 interrupted, "
+		"7 done but a GPU was lost.\n");
 }
 
 /* "replay", "trace gen"; "trace" for the commands that begin with it. */

@@ -123,8 +123,10 @@ static enum pipeline_exit refuse_write(struct command *command, struct traces_pa
 		return command_error(command, PIPELINE_EXIT_INPUT, "%s",
 			message[0] != '\0' ? message : strerror(-error));
 	}
-	return command_error(command, PIPELINE_EXIT_RUN, "%s: %s", command_trace_output_name(path),
-		message[0] != '\0' ? message : strerror(-error));
+	/* A link type or a time that the format cannot hold is the input's fault. */
+	bool unfit = error == -EPROTONOSUPPORT || error == -ERANGE;
+	return command_error(command, unfit ? PIPELINE_EXIT_INPUT : PIPELINE_EXIT_RUN, "%s: %s",
+		command_trace_output_name(path), message[0] != '\0' ? message : strerror(-error));
 }
 
 static void tell_losses(

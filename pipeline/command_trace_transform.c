@@ -169,7 +169,7 @@ static enum pipeline_exit refuse_links(struct transform *transform)
 	unsigned int first = (unsigned int)__builtin_ctz(transform->links);
 	unsigned int second =
 		(unsigned int)__builtin_ctz(transform->links & (transform->links - 1));
-	return command_error(transform->command, PIPELINE_EXIT_RUN,
+	return command_error(transform->command, PIPELINE_EXIT_INPUT,
 		"%s: got packets of link types %s and %s, expected one: write pcapng",
 		transform->output, link_name(first), link_name(second));
 }

@@ -85,7 +85,10 @@ static enum pipeline_exit execute(
 	int error = options_parse(options, argc, argv, message);
 	if (error != 0)
 		code = command_error(command,
-			error == -ENOMEM ? PIPELINE_EXIT_RUN : PIPELINE_EXIT_USAGE, "%s", message);
+			error == -ENOMEM    ? PIPELINE_EXIT_RUN
+			: error == -EBADMSG ? PIPELINE_EXIT_INPUT
+					    : PIPELINE_EXIT_USAGE,
+			"%s", message);
 	else if (options->help)
 		code = command_help(command, options_command_name(which));
 	else if ((code = command_check_json(command, options)) == PIPELINE_EXIT_OK)

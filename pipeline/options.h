@@ -8,7 +8,8 @@
  * are rows too: on the command line `--reframer delay=64us,run=128`, in the file a nested map.
  *
  * Every refusal is one line, "<where>: got '<value>', expected <what>", in a message of
- * PIPELINE_MESSAGE_SIZE bytes. Functions return 0, -EINVAL with a message, or -ENOMEM (with one).
+ * PIPELINE_MESSAGE_SIZE bytes. Functions return 0, -EINVAL with a message, -ENOMEM (with one), or
+ * -EBADMSG (with one): a file that an option names cannot be read or is not what it should be.
  *
  * Threads: none; used before and after a run.
  *

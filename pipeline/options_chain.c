@@ -207,7 +207,7 @@ int options_parse_lb_schedule(
 		return options_refuse_memory(message);
 	lb->changes = changes;
 	int error = lb_schedule_read(text, changes, &lb->changes_count, message);
-	return error == -ENOMEM ? error : error != 0 ? -EINVAL : 0;
+	return error == -ENOMEM ? error : error != 0 ? -EBADMSG : 0;
 }
 
 /* "[NAME@]ADDRESS[*WEIGHT]" apart; IPv6 addresses stand in brackets on the command line, where

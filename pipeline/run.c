@@ -109,6 +109,11 @@ static enum pipeline_exit judge_workers(struct run *run)
 		const struct worker *worker = &run->workers[i];
 		if (worker->error == 0)
 			continue;
+		if (worker->error == -EBADMSG) { /* all workers read the file, the first tells */
+			snprintf(run->result->message, sizeof(run->result->message), "%.480s",
+				worker->message);
+			return PIPELINE_EXIT_INPUT;
+		}
 		snprintf(run->result->message, sizeof(run->result->message), "worker %u: %.480s", i,
 			worker->message);
 		return worker->error == -EUCLEAN  ? PIPELINE_EXIT_BOOKS

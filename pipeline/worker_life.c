@@ -109,6 +109,8 @@ static int setup_chain(struct worker *worker)
 		chain.functions[i].nat.workers = (uint16_t)config->workers;
 	}
 	int error = chain_create(&worker->chain, &chain, worker->message);
+	if (error == -ENOENT || error == -EACCES || error == -EISDIR || error == -ENOTDIR)
+		error = -EBADMSG; /* a file of rules or routes, like one with a fault in it */
 	if (error != 0)
 		return failed(worker, "chain", error);
 	worker->chain_count = chain_functions_count(worker->chain);
