@@ -78,6 +78,7 @@ void chain_function_config_defaults(struct chain_function_config *config, enum c
 		config->nat.port_first = 1024;
 		config->nat.port_last = 65535;
 		config->nat.workers = 1;
+		config->nat.shares = 1;
 		break;
 	case CHAIN_LB:
 		config->lb.backends_count = 16;
@@ -260,6 +261,14 @@ void chain_translate_burst(
 	}
 	if (rewritten)
 		base_burst_mark_runs(burst, chain->no_runs);
+}
+
+void chain_use_share(struct chain *chain, uint32_t share)
+{
+	for (uint32_t i = 0; i < chain->functions_count && chain->translates; i++) {
+		if (chain->slots[i].ops->use_share != NULL)
+			chain->slots[i].ops->use_share(chain->slots[i].function, share);
+	}
 }
 
 bool chain_filters_connections(const struct chain *chain)

@@ -82,8 +82,10 @@ struct chain_nat_config {
 	uint32_t address;               /* IPv4, host order; default 192.0.2.1 (RFC 5737) */
 	uint32_t addresses_count;       /* consecutive, default 1 .. 256 */
 	uint16_t port_first, port_last; /* default 1024..65535 */
-	/* This worker's share: ports p with (p - port_first) % workers == worker. */
-	uint16_t worker, workers;
+	/* This worker's share: ports p with (p - port_first) % workers == worker. A chain that
+	 * several workers use in turn has a share for each: `worker` is the first of `shares`
+	 * (chain_use_share). */
+	uint16_t worker, workers, shares;
 };
 
 struct chain_backend {
@@ -201,6 +203,10 @@ void chain_translate_burst(
  * connection would be taken for a client's. */
 bool chain_filters_connections(const struct chain *chain);
 bool chain_admit(void *chain, const struct base_packet *packet);
+/* For which of the NAT's shares of ports the next bursts are: the number of the worker among those
+ * that use this chain in turn. What comes back to a translated address is let in when it comes to
+ * the worker whose share it is of. Nothing without nat. */
+void chain_use_share(struct chain *chain, uint32_t share);
 /* Which of `workers` owns the translation of a packet to a NAT address; -ENOENT when the packet is
  * not addressed to one. Pure: steering uses it. */
 int chain_nat_worker(const struct chain_nat_config *config, const struct base_packet *packet,

@@ -43,6 +43,8 @@ struct chain_function_ops {
 	 * hash and BASE_PACKET_REVERSED made anew; the chain then finds the runs again. May set
 	 * drop_reason (and only that): the chain books it as this function's drop. */
 	bool (*translate)(void *function, struct base_packet *packet);
+	/* chain_use_share; NULL for all but nat. */
+	void (*use_share)(void *function, uint32_t share);
 	/* chain_target_find and chain_steer; NULL for all but lb. */
 	int (*target)(const void *function, const char *name, struct chain_target *target);
 	bool (*steer)(void *function, uint32_t conn, const struct chain_target *target);

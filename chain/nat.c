@@ -39,7 +39,8 @@ struct nat_flow {
 	uint32_t mapping_plus_one;
 	uint32_t address; /* external, as both stand in the packet */
 	uint16_t port;
-	uint16_t unused[3];
+	uint16_t share; /* of those that this chain has */
+	uint16_t unused[2];
 };
 static_assert(sizeof(struct nat_flow) == 16, "the tracker's block holds several functions");
 
@@ -47,7 +48,8 @@ enum { CLASS_NONE = -1, PREFETCH_AHEAD = 6 };
 
 struct nat {
 	const struct chain_function_context *context;
-	struct chain_nat_ports *ports;
+	struct chain_nat_ports **ports; /* by share */
+	uint32_t share;                 /* of the worker at work */
 	struct chain_nat_config config;
 	uint64_t connections;        /* that got an external endpoint */
 	uint64_t translated_packets; /* original direction, source rewritten */
@@ -68,12 +70,54 @@ static int check_config(const struct chain_nat_config *config, char *message)
 		expected = "first port at least 1 and not above the last";
 	else if (config->workers == 0 || config->worker >= config->workers)
 		expected = "worker below the number of workers";
+	else if (config->shares == 0 || config->shares > config->workers - config->worker)
+		expected = "at least one share, and none beyond the number of workers";
 	else if (config->workers > config->port_last - config->port_first + 1)
 		expected = "at least one port per worker";
 	if (expected == NULL)
 		return 0;
 	snprintf(message, CHAIN_MESSAGE_SIZE, "nat: expected %s", expected);
 	return -EINVAL;
+}
+
+static void nat_destroy(void *function)
+{
+	struct nat *nat = function;
+	struct base_arena *arena = nat->context->arena;
+	for (uint32_t i = 0; nat->ports != NULL && i < nat->config.shares; i++)
+		chain_nat_ports_destroy(nat->ports[i]);
+	base_arena_free(arena, nat->ports, nat->config.shares * sizeof(struct chain_nat_ports *));
+	base_arena_free(arena, nat, sizeof(*nat));
+}
+
+static int create_ports(struct nat *nat)
+{
+	const struct chain_nat_config *config = &nat->config;
+	struct base_arena *arena = nat->context->arena;
+	nat->ports = base_arena_alloc(
+		arena, config->shares * sizeof(struct chain_nat_ports *), BASE_CACHE_LINE);
+	int rc = nat->ports == NULL ? -ENOMEM : 0;
+	for (uint32_t i = 0; i < config->shares && rc == 0; i++) {
+		const struct chain_nat_ports_config ports = {
+			.address = config->address,
+			.addresses_count = config->addresses_count,
+			.port_first = config->port_first,
+			.port_last = config->port_last,
+			.worker = (uint16_t)(config->worker + i),
+			.workers = config->workers,
+			.salt = nat->context->hash.salt[0],
+			.arena = arena,
+		};
+		rc = chain_nat_ports_create(&nat->ports[i], &ports);
+	}
+	return rc;
+}
+
+static void nat_use_share(void *function, uint32_t share)
+{
+	struct nat *nat = function;
+	BASE_DEBUG_ASSERT(share < nat->config.shares);
+	nat->share = share;
 }
 
 static int nat_create(void **out, const struct chain_function_context *context,
@@ -90,32 +134,15 @@ static int nat_create(void **out, const struct chain_function_context *context,
 	}
 	nat->context = context;
 	nat->config = *config;
-	const struct chain_nat_ports_config ports = {
-		.address = config->address,
-		.addresses_count = config->addresses_count,
-		.port_first = config->port_first,
-		.port_last = config->port_last,
-		.worker = config->worker,
-		.workers = config->workers,
-		.salt = context->hash.salt[0],
-		.arena = context->arena,
-	};
-	rc = chain_nat_ports_create(&nat->ports, &ports);
+	rc = create_ports(nat);
 	if (rc != 0) {
 		snprintf(message, CHAIN_MESSAGE_SIZE, "nat: no memory for %u addresses' ports",
 			config->addresses_count);
-		base_arena_free(context->arena, nat, sizeof(*nat));
+		nat_destroy(nat);
 		return rc;
 	}
 	*out = nat;
 	return 0;
-}
-
-static void nat_destroy(void *function)
-{
-	struct nat *nat = function;
-	chain_nat_ports_destroy(nat->ports);
-	base_arena_free(nat->context->arena, nat, sizeof(*nat));
 }
 
 static int class_of(uint8_t protocol)
@@ -163,13 +190,15 @@ static bool flow_open(struct nat *nat, struct nat_flow *flow, const struct base_
 		.port = packet->key.port[source],
 		.zone = packet->key.zone,
 	};
+	struct chain_nat_ports *ports = nat->ports[nat->share];
 	uint32_t mapping = chain_nat_ports_hold(
-		nat->ports, (enum chain_nat_class)class_of(packet->key.protocol), &inside);
+		ports, (enum chain_nat_class)class_of(packet->key.protocol), &inside);
 	if (mapping == CHAIN_NAT_NONE)
 		return false;
 	struct chain_nat_outside outside;
-	chain_nat_ports_outside(nat->ports, mapping, &outside);
+	chain_nat_ports_outside(ports, mapping, &outside);
 	flow->mapping_plus_one = mapping + 1;
+	flow->share = (uint16_t)nat->share;
 	flow->address = __builtin_bswap32(outside.address);
 	flow->port = __builtin_bswap16(outside.port);
 	nat->connections++;
@@ -283,7 +312,7 @@ static void nat_on_remove(void *function, uint32_t conn, void *user)
 	struct nat_flow *flow = chain_function_part(nat->context, user);
 	(void)conn;
 	if (flow->mapping_plus_one != 0)
-		chain_nat_ports_release(nat->ports, flow->mapping_plus_one - 1);
+		chain_nat_ports_release(nat->ports[flow->share], flow->mapping_plus_one - 1);
 	flow->mapping_plus_one = 0;
 }
 
@@ -337,7 +366,7 @@ static bool restore(struct nat *nat, struct base_packet *packet, bool to_us)
 	struct chain_nat_inside inside;
 	struct base_flow_key key;
 	if (!is_translatable(packet) || (packet->flags & BASE_PACKET_FRAGMENT_ORPHAN) ||
-		!chain_nat_ports_find(nat->ports,
+		!chain_nat_ports_find(nat->ports[nat->share],
 			(enum chain_nat_class)class_of(packet->key.protocol), &outside, &inside))
 		return false;
 	bool reversed = key_inside(packet, &inside, &key);
@@ -419,6 +448,7 @@ const struct chain_function_ops chain_nat_ops = {
 	.process_scalar = nat_process_scalar,
 	.on_remove = nat_on_remove,
 	.translate = nat_translate,
+	.use_share = nat_use_share,
 	.counters = nat_counters,
 	.digest = nat_digest,
 };

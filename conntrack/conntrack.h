@@ -231,6 +231,9 @@ int conntrack_conn_get(const struct conntrack *tracker, uint32_t conn, struct co
 
 void conntrack_stats(const struct conntrack *tracker, struct conntrack_stats *stats);
 
+/* Half of the connections that may live are there, or half of those that may be half open. O(1). */
+bool conntrack_is_crowded(const struct conntrack *tracker);
+
 /* Walk all structures: ids unique, one timer per entry, lists and counts agree. 0 or -EUCLEAN with
  * a reason in message. For tests and the end of a run. */
 int conntrack_check(const struct conntrack *tracker, char *message, size_t message_size);

@@ -102,6 +102,12 @@ void conntrack_stats(const struct conntrack *tracker, struct conntrack_stats *st
 	stats->bytes_per_entry = (double)stats->memory_bytes / (double)tracker->config.entries_max;
 }
 
+bool conntrack_is_crowded(const struct conntrack *tracker)
+{
+	return tracker->stats.live >= (tracker->config.entries_max + 1) / 2 ||
+	       tracker->stats.half_open >= (tracker->half_open_max + 1) / 2;
+}
+
 /* What check has found out about each index so far. */
 enum {
 	SEEN_FREE = 1 << 0,

@@ -58,7 +58,8 @@ struct gpu_offload_flow {
 	uint8_t phase;
 	uint16_t label;
 	uint16_t action;
-	bool ended; /* its connection is over: what is left of it in this burst is not held */
+	uint8_t owner; /* number of the stage that took its latest packet */
+	bool ended;    /* its connection is over: what is left of it in this burst is not held */
 	uint32_t held_first, held_last;
 };
 static_assert(sizeof(struct gpu_offload_flow) == 32, "half a cache line");

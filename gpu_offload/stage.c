@@ -220,6 +220,7 @@ static void process_segment(struct gpu_offload_stage *stage, struct base_burst *
 		const struct base_packet *packet = burst->packets[first];
 		uint32_t missing = config->depth - flow->packets;
 		stage->stats.flows += flow->packets == 0;
+		flow->owner = (uint8_t)config->worker;
 		if (!gpu_offload_flow_take(config->features, flow, &burst->packets[first],
 			    next - first, config->depth))
 			return;
@@ -265,6 +266,8 @@ static void let_ended_go(struct gpu_offload_stage *stage)
 	uint32_t count = conntrack_ended_count(stage->tracker);
 	for (uint32_t i = 0; i < count; i++) {
 		struct gpu_offload_flow *flow = flow_of(stage, conntrack_ended(stage->tracker, i));
+		if (flow->packets > 0 && flow->owner != stage->config.worker)
+			continue; /* evicted: its stage learns by on_remove */
 		flow->ended = true;
 		if (flow->held_first != 0)
 			stage->stats.held_orphaned +=
@@ -317,6 +320,11 @@ unsigned int gpu_offload_stage_pop(struct gpu_offload_stage *stage, struct base_
 	}
 	base_burst_mark_runs(burst, stage->config.no_runs);
 	return burst->count;
+}
+
+bool gpu_offload_stage_lets_go(const struct gpu_offload_stage *stage)
+{
+	return stage->hold.let_go != 0;
 }
 
 void gpu_offload_stage_process(
@@ -579,11 +587,6 @@ void gpu_offload_stage_destroy(struct gpu_offload_stage *stage)
 	base_arena_free(config.arena, stage->row,
 		gpu_offload_features_inputs(config.features) * sizeof(float));
 	base_arena_free(config.arena, stage, sizeof(*stage));
-}
-
-uint32_t gpu_offload_stage_user_bytes(const struct gpu_offload_stage *stage)
-{
-	return gpu_offload_flow_bytes(stage->config.features, stage->config.depth);
 }
 
 void gpu_offload_stage_attach(

@@ -30,12 +30,14 @@
  * Per-connection memory is gpu_offload_flow_bytes() at user_offset of the tracker's block, which
  * the stage does not share.
  *
- * Threads: one stage per worker; the model may be shared. Memory: the batcher's, and verdicts_max
- * verdicts, at create. Cost: per packet until the depth is reached as in flow_features.h, one look
- * at the flow's head per run after that.
+ * Threads: one stage per worker; the model may be shared. Several stages may stand on one tracker
+ * whose workers take turns, each with connections of its own: `worker` of the configuration tells
+ * them apart, gpu_offload_flow.owner says whose a connection is, and on_remove is that stage's.
+ * Memory: the batcher's, and verdicts_max verdicts, at create. Cost: per packet until the depth is
+ * reached as in flow_features.h, one look at the flow's head per run after that.
  *
  *	gpu_offload_stage_create(&stage, &config, why, error);
- *	tracker_config.user_bytes = ... + gpu_offload_stage_user_bytes(stage);
+ *	tracker_config.user_bytes = ... + gpu_offload_stage_user_bytes(&config);
  *	gpu_offload_stage_attach(stage, tracker, user_offset);
  *	...
  *	gpu_offload_stage_advance(stage, now_ns);
@@ -122,7 +124,7 @@ struct gpu_offload_stage_config {
 	uint32_t hold_packets; /* at a time, 1 .. 2^20 */
 	bool no_runs;          /* ablation: as base_burst_mark_runs */
 	uint64_t verdicts_max; /* kept for a file; 0: none */
-	uint32_t worker;       /* for verdicts */
+	uint32_t worker;       /* < 256; for verdicts, and whose connections are */
 	struct base_arena *arena;
 	/* A steering verdict; NULL when no action steers. False: nothing to steer there. */
 	bool (*steer)(void *context, uint32_t conn, uint32_t value);
@@ -169,7 +171,8 @@ int gpu_offload_stage_create(struct gpu_offload_stage **out,
 	const struct gpu_offload_stage_config *config, char why[], size_t size);
 void gpu_offload_stage_destroy(struct gpu_offload_stage *stage);
 
-uint32_t gpu_offload_stage_user_bytes(const struct gpu_offload_stage *stage);
+/* Of every stage of that configuration. */
+uint32_t gpu_offload_stage_user_bytes(const struct gpu_offload_stage_config *config);
 /* user_offset: of this stage's part of a connection's block, a multiple of 8. */
 void gpu_offload_stage_attach(
 	struct gpu_offload_stage *stage, const struct conntrack *tracker, uint32_t user_offset);
@@ -183,6 +186,8 @@ void gpu_offload_stage_process(
 /* A burst of packets that were held and may go, with the actions on them done: compact it. Returns
  * their number; none are left when it is 0. */
 unsigned int gpu_offload_stage_pop(struct gpu_offload_stage *stage, struct base_burst *burst);
+/* Whether pop has any. */
+bool gpu_offload_stage_lets_go(const struct gpu_offload_stage *stage);
 /* No held packet is earlier; now_ns when none is held. */
 uint64_t gpu_offload_stage_horizon_ns(const struct gpu_offload_stage *stage, uint64_t now_ns);
 /* All answers are in afterwards, and nothing is held. Called again when the tracker has removed

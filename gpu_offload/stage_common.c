@@ -61,3 +61,11 @@ void gpu_offload_stage_memory(
 				     sizeof(struct gpu_offload_hold_slot);
 	memory->verdicts_bytes = config->verdicts_max * GPU_OFFLOAD_VERDICT_BYTES;
 }
+
+uint32_t gpu_offload_stage_user_bytes(const struct gpu_offload_stage_config *config)
+{
+	uint32_t depth = config->depth;
+	if (depth == 0)
+		depth = gpu_offload_features_depth_default(config->features);
+	return gpu_offload_flow_bytes(config->features, depth);
+}

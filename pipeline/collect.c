@@ -30,6 +30,7 @@ static void add_counters(void *into, const void *from, size_t bytes)
 		sum[i] += part[i];
 }
 static_assert(sizeof(struct base_parse_stats) % sizeof(uint64_t) == 0, "counters only");
+static_assert(sizeof(struct sharing_waits) % sizeof(uint64_t) == 0, "counters only");
 static_assert(sizeof(struct worker_waits) % sizeof(uint64_t) == 0, "counters only");
 static_assert(sizeof(struct reframer_stats) % sizeof(uint64_t) == 0, "counters only");
 static_assert(offsetof(struct conntrack_stats, bytes_per_entry) % sizeof(uint64_t) == 0,
@@ -106,7 +107,9 @@ void collect_worker(struct pipeline_result *result, struct collect_sample *sampl
 		add_counters(&result->reframer, &worker->reframer_stats, sizeof(result->reframer));
 		add_hold(&result->hold, worker, config->speed);
 	}
-	add_conntrack(&result->conntrack, &worker->conntrack_stats);
+	bool speaks = worker->sharing == NULL || worker->index == 0;
+	if (speaks)
+		add_conntrack(&result->conntrack, &worker->conntrack_stats);
 	if (worker->infer != NULL) {
 		gpu_offload_stage_stats_add(&result->infer, &worker->infer_stats);
 		gpu_offload_model_info(worker->shared->model, &result->infer_model);
@@ -115,7 +118,8 @@ void collect_worker(struct pipeline_result *result, struct collect_sample *sampl
 			snprintf(result->infer_lost, sizeof(result->infer_lost), "worker %u: %s",
 				worker->index, worker->infer_lost);
 	}
-	add_chain(result, worker);
+	if (speaks)
+		add_chain(result, worker);
 	add_books(&result->books, &worker->books);
 	result->worker_books[worker->index] = worker->books;
 	result->runs_in += worker->runs_in;
@@ -129,6 +133,7 @@ void collect_worker(struct pipeline_result *result, struct collect_sample *sampl
 		sample->elapsed_cycles = worker->elapsed_cycles;
 	sample->elapsed_sum_cycles += worker->elapsed_cycles;
 	add_counters(&sample->waits, &worker->waits, sizeof(sample->waits));
+	add_counters(&sample->locks, &worker->lock_waits, sizeof(sample->locks));
 	sample->packets += worker->books.read;
 	sample->wire_bytes += worker->books.read_wire_bytes;
 	counters_add(&sample->counted, &worker->counted);
@@ -142,17 +147,32 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
 	return hash;
 }
 
-uint64_t collect_fingerprint(const struct pipeline_result *result)
+/* Under a sharing model, when something was removed depends on how far workers were apart. */
+static void forget_moments(struct conntrack_stats *conntrack)
 {
+	conntrack->peak_live = conntrack->peak_half_open = 0;
+	conntrack->timers_fired = conntrack->timers_rearmed = conntrack->timers_moved_earlier = 0;
+	conntrack->expiry_late_max_ns = 0;
+}
+
+uint64_t collect_fingerprint(
+	const struct pipeline_result *result, const struct pipeline_config *config)
+{
+	struct conntrack_stats conntrack = result->conntrack;
+	struct gpu_offload_stage_stats infer = result->infer;
+	if (config->sharing != PIPELINE_SHARING_SHARD) {
+		forget_moments(&conntrack);
+		infer.stale = infer.applied = infer.given_up = 0;
+	}
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 	hash = mix(hash, &result->parse, sizeof(result->parse));
 	hash = mix(hash, &result->reframer, sizeof(result->reframer));
-	hash = mix(hash, &result->conntrack, offsetof(struct conntrack_stats, memory_bytes));
+	hash = mix(hash, &conntrack, offsetof(struct conntrack_stats, memory_bytes));
 	hash = mix(hash, &result->books, offsetof(struct pipeline_books, balanced));
 	hash = mix(hash, &result->hold, sizeof(result->hold));
 	hash = mix(hash, &result->flow_digest, sizeof(result->flow_digest));
 	hash = mix(hash, &result->flow_runs_out, sizeof(result->flow_runs_out));
-	hash = mix(hash, &result->infer, offsetof(struct gpu_offload_stage_stats, batcher));
+	hash = mix(hash, &infer, offsetof(struct gpu_offload_stage_stats, batcher));
 	for (uint32_t i = 0; i < result->chain_count; i++) {
 		hash = mix(hash, &result->chain[i].in, sizeof(result->chain[i].in));
 		hash = mix(hash, result->chain[i].drops, sizeof(result->chain[i].drops));
@@ -226,6 +246,25 @@ static void collect_waits(struct pipeline_cost *cost, const struct collect_sampl
 			(double)worst->waits.starved_cycles / (double)worst->elapsed_sum_cycles;
 }
 
+/* Of the repeat whose workers waited longest for one another. */
+static void collect_locks(struct pipeline_cost *cost, const struct collect_sample *samples,
+	uint32_t repeats, double tsc_hz)
+{
+	const struct collect_sample *worst = &samples[0];
+	for (uint32_t i = 1; i < repeats; i++) {
+		if (samples[i].locks.waited_cycles > worst->locks.waited_cycles)
+			worst = &samples[i];
+	}
+	cost->locks_taken = worst->locks.locks;
+	cost->locks_contended = worst->locks.contended;
+	cost->lock_wait_s = (double)worst->locks.waited_cycles / tsc_hz;
+	cost->lock_held_back_s = (double)worst->locks.held_back_cycles / tsc_hz;
+	cost->lock_wait_share = 0;
+	if (worst->elapsed_sum_cycles > 0)
+		cost->lock_wait_share =
+			(double)worst->locks.waited_cycles / (double)worst->elapsed_sum_cycles;
+}
+
 void collect_cost(struct pipeline_cost *cost, const struct collect_sample *samples,
 	uint32_t repeats, uint64_t first_cycles, double tsc_hz)
 {
@@ -237,6 +276,7 @@ void collect_cost(struct pipeline_cost *cost, const struct collect_sample *sampl
 	cost->tsc_hz = tsc_hz;
 	collect_rates(cost, samples, repeats, tsc_hz);
 	collect_waits(cost, samples, repeats, tsc_hz);
+	collect_locks(cost, samples, repeats, tsc_hz);
 	cost->source = stage_median(samples, repeats, offsetof(struct worker_cycles, source));
 	cost->parse = stage_median(samples, repeats, offsetof(struct worker_cycles, parse));
 	cost->reframer = stage_median(samples, repeats, offsetof(struct worker_cycles, reframer));

@@ -10,6 +10,7 @@ struct collect_sample {
 	uint64_t elapsed_cycles;     /* of the slowest worker */
 	uint64_t elapsed_sum_cycles; /* of all workers */
 	struct worker_waits waits;   /* summed over workers */
+	struct sharing_waits locks;  /* summed over workers */
 	uint64_t start_cycles;       /* when its workers began */
 	uint64_t packets, wire_bytes;
 	struct counters_sum counted; /* summed over workers */
@@ -21,7 +22,8 @@ void collect_worker(struct pipeline_result *result, struct collect_sample *sampl
 	const struct worker *worker, const struct pipeline_config *config);
 
 /* Hash over every result that must not change between repeats under the virtual clock. */
-uint64_t collect_fingerprint(const struct pipeline_result *result);
+uint64_t collect_fingerprint(
+	const struct pipeline_result *result, const struct pipeline_config *config);
 
 /* first_cycles: when the first repeat of all configurations began. */
 void collect_cost(struct pipeline_cost *cost, const struct collect_sample *samples,

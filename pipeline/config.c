@@ -3,6 +3,8 @@
 #include "pipeline/infer.h"
 
 #include "base/rng.h"
+#include "conntrack/lab.h"
+#include "pipeline/sharing.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -119,6 +121,30 @@ static int check_io(const struct pipeline_config *config, char *message)
 	return -EINVAL;
 }
 
+/* With a strategy by which idle connections may still be found, who finds them depends on when they
+ * are removed, and that on how far workers are apart. */
+static int check_sharing(const struct pipeline_config *config, char *message)
+{
+	const struct conntrack_deletion_ops *deletion = config->conntrack.deletion;
+	if (config->sharing == PIPELINE_SHARING_SHARD)
+		return 0;
+	/* Packets that wait for an answer would have to be let go by whoever evicts. */
+	if (config->conntrack.full_policy == CONNTRACK_FULL_EVICT_TRANSIENT &&
+		config->infer.enabled && config->infer.stage.hold_ns > 0) {
+		snprintf(message, PIPELINE_MESSAGE_SIZE,
+			"sharing: got '%s' with --full evict and infer hold, expected shard",
+			sharing_name(config->sharing));
+		return -EINVAL;
+	}
+	if (deletion == NULL || !deletion->stale_hits)
+		return 0;
+	snprintf(message, PIPELINE_MESSAGE_SIZE,
+		"sharing: got '%s' with deletion %s, expected shard: packets may find idle "
+		"connections with it",
+		sharing_name(config->sharing), deletion->name);
+	return -EINVAL;
+}
+
 int pipeline_config_check(const struct pipeline_config *config, char *message)
 {
 	int error = check_ranges(config, message);
@@ -128,6 +154,8 @@ int pipeline_config_check(const struct pipeline_config *config, char *message)
 		error = check_reframer(config, message);
 	if (error == 0)
 		error = infer_check(config, message);
+	if (error == 0)
+		error = check_sharing(config, message);
 	return error;
 }
 

@@ -2,6 +2,7 @@
 /* Sharing models on the command line, and the rows of sheaf bench sharing. */
 #include "conntrack/shared.h"
 #include "pipeline/options_private.h"
+#include "pipeline/sharing.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,16 +23,37 @@ static const struct conntrack_sharing_ops *find(const char *name, char *message)
 	return NULL;
 }
 
-/* Of a replay, whose chains keep memory beside connections that only their worker may touch. */
+/* Models of the bench that the whole path cannot have, and why. */
+struct refusal {
+	const char *name, *why;
+};
+
+static const struct refusal refusals[] = {
+	{ "readers", "a replay has nobody who only reads" },
+	{ "lockfree", "states, timers and a chain's memory cannot change in one atomic step" },
+	{ "rwlock", "every packet changes its connection, its counters and its chain's memory" },
+};
+
+/* Of a replay: the whole path, not the table alone. */
 int options_parse_sharing(struct options *options, void *target, const char *text, char *message)
 {
-	(void)options;
+	char names[NAMES_SIZE] = "";
+	const char *why = "";
 	(void)target;
-	if (strcmp(text, "shard") == 0)
-		return 0;
-	if (conntrack_sharing_by_name(text) == NULL)
-		return find(text, message) == NULL ? -EINVAL : 0;
-	return options_refuse(message, text, "shard; sheaf bench sharing compares the others");
+	for (size_t i = 0, used = 0; i < PIPELINE_SHARING_KINDS_COUNT; i++) {
+		const char *name = sharing_name((enum pipeline_sharing_kind)i);
+		if (strcmp(text, name) == 0) {
+			options->config.sharing = (enum pipeline_sharing_kind)i;
+			return 0;
+		}
+		used += (size_t)snprintf(
+			names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : "|", name);
+	}
+	for (size_t i = 0; i < BASE_ARRAY_COUNT(refusals); i++) {
+		if (strcmp(text, refusals[i].name) == 0)
+			why = refusals[i].why;
+	}
+	return options_refuse(message, text, "%s%s%s", names, why[0] == '\0' ? "" : "; ", why);
 }
 
 static int find_index(const void *context, const char *name, uint32_t *index, char *message)

@@ -60,6 +60,14 @@ enum pipeline_clock { PIPELINE_CLOCK_VIRTUAL, PIPELINE_CLOCK_WALL };
 enum pipeline_rx { PIPELINE_RX_HOT, PIPELINE_RX_COLD };
 enum pipeline_stream { PIPELINE_STREAM_AUTO, PIPELINE_STREAM_ON, PIPELINE_STREAM_OFF };
 
+/* How workers keep connections together: pipeline/sharing.h. */
+enum pipeline_sharing_kind {
+	PIPELINE_SHARING_SHARD, /* default: each worker its own, nothing is shared */
+	PIPELINE_SHARING_MUTEX,
+	PIPELINE_SHARING_SPINLOCK,
+	PIPELINE_SHARING_KINDS_COUNT
+};
+
 enum pipeline_ablation {
 	PIPELINE_ABLATE_PREFETCH = 1 << 0,
 	PIPELINE_ABLATE_RUNS = 1 << 1,
@@ -108,6 +116,7 @@ struct pipeline_config {
 
 	/* run */
 	uint32_t workers;
+	enum pipeline_sharing_kind sharing;
 	uint32_t burst; /* 1..BASE_BURST_MAX, default 64 */
 	uint32_t repeats;
 	uint64_t seed;
@@ -164,6 +173,11 @@ struct pipeline_cost {
 	uint64_t reader_starved_times, reader_starved_polls;
 	double reader_starved_s, reader_held_up_s;
 	double reader_starved_share; /* of the workers' time */
+	/* Sharing models only; of the repeat that waited longest, summed over workers. Elapsed
+	 * times and the total of the cycles include waiting, the stages' cycles do not. */
+	uint64_t locks_taken, locks_contended;
+	double lock_wait_s, lock_wait_share; /* of the workers' time */
+	double lock_held_back_s;             /* by a crowded table, for workers that were behind */
 };
 
 struct pipeline_result {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Results for people: one screen for a run, one table for a comparison. */
 #include "pipeline/results.h"
+#include "pipeline/sharing.h"
 #include "pipeline/units.h"
 
 #include <inttypes.h>
@@ -183,6 +184,20 @@ static void print_reader(const struct pipeline_result *result, FILE *stream)
 			100 * cost->reader_starved_share, result->stream_note);
 }
 
+/* A sentence about the sharing model; nothing when nothing is shared. */
+static void print_sharing(
+	const struct pipeline_config *config, const struct pipeline_result *result, FILE *stream)
+{
+	const struct pipeline_cost *cost = &result->cost;
+	char taken[TEXT_SIZE], contended[TEXT_SIZE];
+	if (config->sharing == PIPELINE_SHARING_SHARD)
+		return;
+	line(stream, "sharing",
+		"%s   %s locks taken, %s not free at once: waited %.1f %% of the workers' time",
+		sharing_name(config->sharing), grouped(cost->locks_taken, taken),
+		grouped(cost->locks_contended, contended), 100 * cost->lock_wait_share);
+}
+
 static void print_cost(
 	const struct pipeline_config *config, const struct pipeline_result *result, FILE *stream)
 {
@@ -247,6 +262,7 @@ void pipeline_result_print(
 	print_chain(result, stream);
 	print_cost(config, result, stream);
 	print_reader(result, stream);
+	print_sharing(config, result, stream);
 	print_books(result, stream);
 }
 

@@ -4,6 +4,7 @@
 
 #include "conntrack/lab.h"
 #include "pipeline/options.h"
+#include "pipeline/sharing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,6 +215,7 @@ json_t *results_run_section(struct results_builder *builder)
 		config->clock == PIPELINE_CLOCK_WALL ? "wall" : "virtual");
 	results_put_real(builder, object, "speed", config->speed);
 	results_put_count(builder, object, "workers", config->workers);
+	results_put_text(builder, object, "sharing", sharing_name(config->sharing));
 	results_put_count(builder, object, "burst", config->burst);
 	results_put_count(builder, object, "seed", config->seed);
 	results_put_count(builder, object, "repeats", config->repeats);
@@ -302,6 +304,21 @@ static json_t *reading(struct results_builder *builder)
 	return object;
 }
 
+/* What workers that share connections waited for one another. */
+static json_t *locks(struct results_builder *builder)
+{
+	const struct pipeline_cost *cost = &builder->result->cost;
+	if (builder->config->sharing == PIPELINE_SHARING_SHARD)
+		return json_null();
+	json_t *object = json_object();
+	results_put_count(builder, object, "taken", cost->locks_taken);
+	results_put_count(builder, object, "contended", cost->locks_contended);
+	results_put_real(builder, object, "waited_s", cost->lock_wait_s);
+	results_put_real(builder, object, "waited_share", cost->lock_wait_share);
+	results_put_real(builder, object, "held_back_s", cost->lock_held_back_s);
+	return object;
+}
+
 json_t *results_cost_section(struct results_builder *builder)
 {
 	const struct pipeline_cost *cost = &builder->result->cost;
@@ -321,6 +338,7 @@ json_t *results_cost_section(struct results_builder *builder)
 	results_put_real(builder, object, "elapsed_s", cost->elapsed_s);
 	results_put(builder, object, "pacing_late_ns", pacing(builder));
 	results_put(builder, object, "reader", reading(builder));
+	results_put(builder, object, "locks", locks(builder));
 	results_put_counters(builder, object, &cost->counted);
 	results_append_uncounted(builder, missing, &cost->counted);
 	if (cost->repeats <= 1)

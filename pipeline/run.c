@@ -157,6 +157,12 @@ static enum pipeline_exit run_once(
 		return PIPELINE_EXIT_RUN;
 	}
 	memset(run->workers, 0, size);
+	if (sharing_create(&run->shared.sharing, config, run->shared.huge) != 0) {
+		snprintf(run->result->message, sizeof(run->result->message), "out of memory");
+		free(run->workers);
+		run->workers = NULL;
+		return PIPELINE_EXIT_RUN;
+	}
 	for (uint32_t i = 0; i < config->workers; i++) {
 		run->workers[i].shared = &run->shared;
 		run->workers[i].index = i;
@@ -177,6 +183,8 @@ static enum pipeline_exit run_once(
 	for (uint32_t i = 0; i < config->workers; i++) {
 		worker_destroy(&run->workers[i]);
 	}
+	sharing_destroy(run->shared.sharing);
+	run->shared.sharing = NULL;
 	free(run->workers);
 	run->workers = NULL;
 	return exit;
@@ -193,7 +201,7 @@ static enum pipeline_exit run_repeat(struct run *run, struct variant *variant)
 			sink_file_discard_parts(config);
 		return exit;
 	}
-	uint64_t fingerprint = collect_fingerprint(result);
+	uint64_t fingerprint = collect_fingerprint(result, config);
 	/* When a device was lost depends on the machine, and so does which flows failed. */
 	if (variant->repeats != 0 && fingerprint != variant->fingerprint && !result->interrupted &&
 		config->clock == PIPELINE_CLOCK_VIRTUAL && result->infer_lost[0] == '\0')

@@ -84,6 +84,15 @@ static void receive(struct worker *worker, struct base_burst *burst, uint64_t li
 		worker->now_ns = limit_ns;
 }
 
+static void translate(struct worker *worker, struct base_burst *burst)
+{
+	if (BASE_UNLIKELY(worker->sharing != NULL))
+		sharing_enter(worker);
+	chain_translate_burst(worker->chain, burst, worker->parser);
+	if (BASE_UNLIKELY(worker->sharing != NULL))
+		sharing_leave(worker);
+}
+
 static void parse(struct worker *worker, struct base_burst *burst)
 {
 	const struct pipeline_config *config = worker->shared->config;
@@ -92,7 +101,7 @@ static void parse(struct worker *worker, struct base_burst *burst)
 		forgive_malformed(burst);
 	remove_dropped(worker, burst);
 	if (worker->translates)
-		chain_translate_burst(worker->chain, burst, worker->parser);
+		translate(worker, burst);
 	worker->runs_in += count_runs(burst, &worker->last_hash_in);
 	worker->runs_in_packets += burst->count;
 }
@@ -102,7 +111,6 @@ static void forward(struct worker *worker, struct base_burst *burst)
 {
 	unsigned int kept = 0;
 	uint64_t wire_bytes = 0;
-	order_check_burst(worker->order, burst);
 	worker->flow_runs_out += count_runs(burst, &worker->last_hash_out);
 	for (unsigned int i = 0; i < burst->count; i++)
 		wire_bytes += burst->packets[i]->wire_len;
@@ -124,8 +132,8 @@ static void forward(struct worker *worker, struct base_burst *burst)
 		worker->source, burst->packets, refused != 0 || kept != 0 ? left : burst->count);
 }
 
-/* chain -> sink. since: when this began. */
-static void process_chain(
+/* Chain and order check: the last that looks at connections. Returns when the sink's time began. */
+static inline uint64_t run_chain(
 	struct worker *worker, struct base_burst *burst, uint64_t now_ns, uint64_t since)
 {
 	struct worker_cycles *cycles = &worker->cycles;
@@ -134,8 +142,17 @@ static void process_chain(
 		remove_dropped(worker, burst);
 		since = lap(&cycles->chain[i], since);
 	}
+	order_check_burst(worker->order, burst);
+	return since;
+}
+
+/* chain -> sink. since: when this began. */
+static void process_chain(
+	struct worker *worker, struct base_burst *burst, uint64_t now_ns, uint64_t since)
+{
+	since = run_chain(worker, burst, now_ns, since);
 	forward(worker, burst);
-	lap(&cycles->sink, since);
+	lap(&worker->cycles.sink, since);
 }
 
 /* Packets that waited for their flow's answer and wait no more. */
@@ -150,8 +167,8 @@ static unsigned int let_go(struct worker *worker, uint64_t now_ns)
 	return packets;
 }
 
-/* conntrack -> infer -> chain -> sink, for packets in their final order. */
-static void process(struct worker *worker, struct base_burst *burst, uint64_t now_ns)
+/* conntrack -> infer. Returns when the chain's time began. */
+static inline uint64_t track(struct worker *worker, struct base_burst *burst, uint64_t now_ns)
 {
 	struct worker_cycles *cycles = &worker->cycles;
 	uint64_t since = base_cycles();
@@ -167,6 +184,36 @@ static void process(struct worker *worker, struct base_burst *burst, uint64_t no
 		remove_dropped(worker, burst);
 		since = lap(&cycles->infer, since);
 	}
+	return since;
+}
+
+/* The same as process, with connections that other workers use as well: the sink is this worker's
+ * own and gets the burst behind the lock, unless packets stand behind it that waited for answers.
+ */
+static void process_shared(struct worker *worker, struct base_burst *burst, uint64_t now_ns)
+{
+	sharing_enter(worker);
+	uint64_t since = track(worker, burst, now_ns);
+	since = run_chain(worker, burst, now_ns, since);
+	bool more = worker->infer != NULL && gpu_offload_stage_lets_go(worker->infer);
+	if (BASE_LIKELY(!more))
+		sharing_leave(worker);
+	forward(worker, burst);
+	lap(&worker->cycles.sink, since);
+	if (BASE_UNLIKELY(more)) {
+		let_go(worker, now_ns);
+		sharing_leave(worker);
+	}
+}
+
+/* conntrack -> infer -> chain -> sink, for packets in their final order. */
+static void process(struct worker *worker, struct base_burst *burst, uint64_t now_ns)
+{
+	if (BASE_UNLIKELY(worker->sharing != NULL)) {
+		process_shared(worker, burst, now_ns);
+		return;
+	}
+	uint64_t since = track(worker, burst, now_ns);
 	process_chain(worker, burst, now_ns, since);
 	if (worker->infer != NULL)
 		let_go(worker, now_ns);
@@ -262,12 +309,24 @@ static void sit_out(struct worker *worker, uint64_t since)
 /* Answers and bounds that fall due without packets. Timers wait for what is held. */
 static unsigned int tick_infer(struct worker *worker, uint64_t *horizon_ns)
 {
+	if (BASE_UNLIKELY(worker->sharing != NULL))
+		sharing_enter(worker);
 	uint64_t since = base_cycles();
 	gpu_offload_stage_advance(worker->infer, worker->now_ns);
 	lap(&worker->cycles.infer, since);
 	unsigned int packets = let_go(worker, worker->now_ns);
 	*horizon_ns = gpu_offload_stage_horizon_ns(worker->infer, *horizon_ns);
+	if (BASE_UNLIKELY(worker->sharing != NULL))
+		sharing_leave(worker);
 	return packets;
+}
+
+/* No packet to come is earlier than horizon_ns. */
+static inline unsigned int advance(struct worker *worker, uint64_t horizon_ns, unsigned int looks)
+{
+	if (BASE_UNLIKELY(worker->sharing != NULL))
+		return sharing_advance(worker, horizon_ns, looks);
+	return conntrack_advance(worker->tracker, horizon_ns, looks);
 }
 
 /* One iteration. limit_ns: no packet later than this may be taken yet. Returns packets touched. */
@@ -302,8 +361,8 @@ static unsigned int step(struct worker *worker, uint64_t limit_ns)
 		touched += tick_infer(worker, &horizon_ns);
 	since = base_cycles();
 	unsigned int looks = (touched + 1) * EXPIRY_LOOKS_PER_PACKET;
-	touched += conntrack_advance(
-		worker->tracker, horizon_ns < worker->now_ns ? horizon_ns : worker->now_ns, looks);
+	touched +=
+		advance(worker, horizon_ns < worker->now_ns ? horizon_ns : worker->now_ns, looks);
 	if (touched != 0) { /* an idle poll costs nobody anything */
 		uint64_t end = lap(&worker->cycles.conntrack, since);
 		worker->cycles.total += end - start;
@@ -354,6 +413,18 @@ static void loop_wall(struct worker *worker)
 	}
 }
 
+static void finish_infer(struct worker *worker)
+{
+	if (worker->sharing != NULL)
+		sharing_enter(worker);
+	uint64_t since = base_cycles();
+	gpu_offload_stage_finish(worker->infer, worker->now_ns);
+	let_go(worker, worker->now_ns);
+	worker->cycles.total += lap(&worker->cycles.infer, since) - since;
+	if (worker->sharing != NULL)
+		sharing_leave(worker);
+}
+
 void worker_loop(struct worker *worker)
 {
 	counters_begin(&worker->counters);
@@ -368,12 +439,10 @@ void worker_loop(struct worker *worker)
 		drain(worker, worker->now_ns);
 		worker->cycles.total += base_cycles() - since;
 	}
-	if (worker->infer != NULL) {
-		uint64_t since = base_cycles();
-		gpu_offload_stage_finish(worker->infer, worker->now_ns);
-		let_go(worker, worker->now_ns);
-		worker->cycles.total += lap(&worker->cycles.infer, since) - since;
-	}
+	if (worker->infer != NULL)
+		finish_infer(worker);
+	if (worker->sharing != NULL)
+		sharing_leave_for_good(worker);
 	worker->elapsed_cycles = base_cycles() - start;
 	counters_end(&worker->counters, &worker->counted, worker->books.read);
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One worker: owns a source queue, a parser, a reframer, a tracker, a chain and a sink queue, and
- * runs packets through them to completion. Created and run in its own thread.
+ * runs packets through them to completion. Created and run in its own thread. Under a sharing model
+ * tracker and chain are the workers' together, and its own between sharing_enter and sharing_leave.
  */
 #pragma once
 
 #include "pipeline/order_check.h"
 #include "pipeline/port.h"
+#include "pipeline/sharing.h"
 #include "pipeline/sink.h"
 #include "pipeline/source.h"
+#include "pipeline/state.h"
 
 /* TSC cycles per stage. */
 struct worker_cycles {
@@ -32,6 +35,7 @@ struct worker_shared {
 	const struct schedule *schedule;
 	const struct traces_trace *trace;      /* NULL unless played from memory */
 	struct reader *reader;                 /* NULL unless captures are streamed */
+	struct sharing *sharing;               /* NULL: each worker keeps its own connections */
 	const struct gpu_offload_model *model; /* NULL unless flows are classified */
 	const struct plan *plan;               /* where time starts, the first packet's link type */
 	const struct port *source_port, *sink_port; /* NULL unless used */
@@ -52,6 +56,8 @@ struct worker {
 	struct source *source;
 	struct base_parser *parser;
 	struct reframer *reframer; /* NULL when off */
+	struct state own;          /* empty when connections are shared */
+	struct sharing *sharing;   /* NULL: they are not */
 	struct conntrack *tracker;
 	struct gpu_offload_stage *infer; /* NULL when off */
 	struct chain *chain;             /* NULL when empty */
@@ -69,6 +75,12 @@ struct worker {
 	struct worker_waits waits;
 	struct counters counters;
 	struct counters_sum counted; /* of worker_loop */
+	struct sharing_waits lock_waits;
+	/* sharing: how far this worker has run timers, its own horizon then, entries that it has
+	 * not looked at since, and whether the table was crowded */
+	uint64_t timers_ns, asked_ns;
+	unsigned int looks;
+	bool crowded;
 	struct pipeline_books books;
 	uint64_t runs_in, runs_in_packets, flow_runs_out;
 	uint32_t last_hash_in, last_hash_out;
@@ -97,3 +109,6 @@ void worker_loop(struct worker *worker);
 /* Flush what is held, run timers out, collect statistics. */
 void worker_finish(struct worker *worker);
 void worker_destroy(struct worker *worker);
+
+/* inserted = live + expired + closed + evicted + purged */
+bool worker_connections_balance(const struct conntrack_stats *stats);

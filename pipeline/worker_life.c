@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Birth and end of a worker: everything off the packet path. */
-#include "conntrack/lab.h"
 #include "pipeline/infer.h"
 #include "pipeline/worker.h"
 
@@ -90,34 +89,6 @@ static bool has_nat(const struct chain_config *chain)
 	return false;
 }
 
-static int setup_chain(struct worker *worker)
-{
-	const struct pipeline_config *config = worker->shared->config;
-	struct chain_config chain = config->chain;
-	if (chain.functions_count == 0)
-		return 0;
-	chain.scalar = config->ablations & PIPELINE_ABLATE_BURST;
-	chain.no_runs = config->ablations & PIPELINE_ABLATE_RUNS;
-	chain.no_prefetch = config->ablations & PIPELINE_ABLATE_PREFETCH;
-	chain.hash = config->parse.hash;
-	chain.arena = worker->arena;
-	chain.instance = (uint16_t)worker->index;
-	for (uint32_t i = 0; i < chain.functions_count; i++) {
-		if (chain.functions[i].kind != CHAIN_NAT)
-			continue;
-		chain.functions[i].nat.worker = (uint16_t)worker->index;
-		chain.functions[i].nat.workers = (uint16_t)config->workers;
-	}
-	int error = chain_create(&worker->chain, &chain, worker->message);
-	if (error == -ENOENT || error == -EACCES || error == -EISDIR || error == -ENOTDIR)
-		error = -EBADMSG; /* a file of rules or routes, like one with a fault in it */
-	if (error != 0)
-		return failed(worker, "chain", error);
-	worker->chain_count = chain_functions_count(worker->chain);
-	worker->translates = has_nat(&chain);
-	return 0;
-}
-
 static void on_remove(void *context, uint32_t conn, void *user)
 {
 	struct worker *worker = context;
@@ -137,48 +108,54 @@ static void on_remove(void *context, uint32_t conn, void *user)
 		chain_on_remove(worker->chain, conn, user);
 }
 
-static int setup_tracker(struct worker *worker)
+static int setup_own(struct worker *worker)
 {
 	const struct pipeline_config *config = worker->shared->config;
-	struct conntrack_config tracker = config->conntrack;
-	uint32_t chain_bytes = worker->chain == NULL ? 0 : chain_user_bytes(worker->chain);
-	tracker.arena = worker->arena;
-	tracker.salt = config->parse.hash.salt[0];
-	tracker.user_bytes = chain_bytes + ORDER_CHECK_USER_BYTES;
-	tracker.no_prefetch = config->ablations & PIPELINE_ABLATE_PREFETCH;
-	tracker.no_runs = config->ablations & PIPELINE_ABLATE_RUNS;
-	tracker.no_dedup = config->ablations & PIPELINE_ABLATE_DEDUP;
-	tracker.no_bulk = config->ablations & PIPELINE_ABLATE_BURST;
-	/* Behind the order check's bytes, where a line of cache begins or half of one. */
-	uint32_t infer_offset = (tracker.user_bytes + 31) & ~31u;
-	if (worker->infer != NULL)
-		tracker.user_bytes = infer_offset + gpu_offload_stage_user_bytes(worker->infer);
-	if (worker->chain != NULL || worker->infer != NULL) {
-		tracker.on_remove = on_remove;
-		tracker.on_remove_context = worker;
-	}
-	int error = conntrack_create(&worker->tracker, &tracker);
-	if (error == -ENOTSUP && tracker.deletion != NULL) {
-		snprintf(worker->message, sizeof(worker->message),
-			"deletion %s does not work with table %s", tracker.deletion->name,
-			tracker.table != NULL ? tracker.table->name : "bucket");
-		return failed(worker, "deletion", -EINVAL);
-	}
-	if (error == -EINVAL && tracker.deletion != NULL)
-		snprintf(worker->message, sizeof(worker->message),
-			"deletion %s: a knob is out of its range", tracker.deletion->name);
-	if (error != 0)
-		return failed(worker, "connection table", error);
-	if (worker->chain != NULL)
-		chain_attach(worker->chain, worker->tracker);
-	if (worker->infer != NULL)
-		gpu_offload_stage_attach(worker->infer, worker->tracker, infer_offset);
+	const struct state_config state = {
+		.config = config,
+		.arena = worker->arena,
+		.instance = worker->index,
+		.entries_max = config->conntrack.entries_max,
+		.nat_share = (uint16_t)worker->index,
+		.nat_shares = 1,
+		.nat_shares_all = (uint16_t)config->workers,
+		.on_remove = on_remove,
+		.on_remove_context = worker,
+	};
+	int error = state_create_chain(&worker->own, &state, worker->message);
+	worker->chain = worker->own.chain;
+	if (error == 0 && config->infer.enabled)
+		error = infer_setup(worker);
+	if (error == 0)
+		error = state_create_tracker(&worker->own, &state, worker->message);
+	worker->tracker = worker->own.tracker;
+	if (error == 0 && worker->infer != NULL)
+		gpu_offload_stage_attach(worker->infer, worker->tracker, worker->own.infer_offset);
+	return error == 0 ? 0 : failed(worker, "connections", error);
+}
+
+static int setup_order_check(struct worker *worker, uint32_t offset)
+{
 	worker->order = base_arena_alloc(worker->arena, sizeof(*worker->order), BASE_CACHE_LINE);
 	if (worker->order == NULL)
 		return failed(worker, "order check", -ENOMEM);
 	worker->order->tracker = worker->tracker;
-	worker->order->user_offset = chain_bytes;
+	worker->order->user_offset = offset;
 	return 0;
+}
+
+/* Connections, and what looks at them. */
+static int setup_connections(struct worker *worker)
+{
+	const struct pipeline_config *config = worker->shared->config;
+	struct sharing *sharing = worker->shared->sharing;
+	int error = sharing == NULL ? setup_own(worker) : sharing_join(sharing, worker);
+	if (error != 0)
+		return error;
+	worker->chain_count = worker->chain == NULL ? 0 : chain_functions_count(worker->chain);
+	worker->translates = has_nat(&config->chain);
+	uint32_t chain_bytes = worker->chain == NULL ? 0 : chain_user_bytes(worker->chain);
+	return setup_order_check(worker, chain_bytes);
 }
 
 int worker_setup(struct worker *worker)
@@ -195,11 +172,7 @@ int worker_setup(struct worker *worker)
 	if (error == 0)
 		error = setup_reframer(worker);
 	if (error == 0)
-		error = setup_chain(worker);
-	if (error == 0 && config->infer.enabled)
-		error = infer_setup(worker);
-	if (error == 0)
-		error = setup_tracker(worker);
+		error = setup_connections(worker);
 	if (error == 0)
 		error = setup_sink(worker);
 	if (error == 0)
@@ -214,6 +187,12 @@ static void collect_chain(struct worker *worker)
 		chain_function_stats(worker->chain, i, &worker->chain_stats[i]);
 }
 
+bool worker_connections_balance(const struct conntrack_stats *stats)
+{
+	return stats->inserted ==
+	       stats->live + stats->expired + stats->closed + stats->evicted + stats->purged;
+}
+
 static void settle_books(struct worker *worker)
 {
 	struct pipeline_books *books = &worker->books;
@@ -224,17 +203,12 @@ static void settle_books(struct worker *worker)
 					       : worker->reframer_stats.packets_in -
 							 worker->reframer_stats.packets_out;
 	books->reorder_violations = worker->order->violations;
-	const struct conntrack_stats *stats = &worker->conntrack_stats;
-	books->balanced = books->read == out + books->held && books->held == 0 &&
-			  stats->inserted == stats->live + stats->expired + stats->closed +
-						     stats->evicted + stats->purged;
+	books->balanced = books->read == out + books->held && books->held == 0;
 }
 
-void worker_finish(struct worker *worker)
+static void finish_own(struct worker *worker)
 {
 	char message[256];
-	if (worker->reframer != NULL)
-		reframer_stats(worker->reframer, &worker->reframer_stats);
 	/* not done: interrupted, or a port */
 	uint64_t end_ns = worker->source->done ? worker->source->end_ns : worker->now_ns;
 	/* Whoever stops a run does not want to wait for flows that are open still. */
@@ -247,17 +221,29 @@ void worker_finish(struct worker *worker)
 		snprintf(worker->message, sizeof(worker->message), "connection table: %s", message);
 		worker->error = -EUCLEAN;
 	}
-	base_parser_stats(worker->parser, &worker->parse_stats);
 	collect_chain(worker);
-	settle_books(worker);
+	worker->books.balanced &= worker_connections_balance(&worker->conntrack_stats);
 	/* The digest counts removed connections: remove them all now. */
 	(void)conntrack_purge(worker->tracker, NULL, NULL);
 	worker->books.balanced &= infer_settle(worker);
 	if (worker->chain != NULL)
 		worker->flow_digest = chain_flow_digest(worker->chain);
+}
+
+void worker_finish(struct worker *worker)
+{
+	if (worker->reframer != NULL)
+		reframer_stats(worker->reframer, &worker->reframer_stats);
+	base_parser_stats(worker->parser, &worker->parse_stats);
+	settle_books(worker);
 	int error = worker->sink->ops->finish(worker->sink, worker->message);
 	if (error != 0)
 		worker->error = error;
+	/* Last: whoever finishes for all looks at this worker then. */
+	if (worker->sharing == NULL)
+		finish_own(worker);
+	else
+		sharing_finish(worker);
 }
 
 void worker_destroy(struct worker *worker)
@@ -265,9 +251,8 @@ void worker_destroy(struct worker *worker)
 	counters_close(&worker->counters);
 	if (worker->sink != NULL)
 		worker->sink->ops->destroy(worker->sink);
-	conntrack_destroy(worker->tracker);
 	gpu_offload_stage_destroy(worker->infer);
-	chain_destroy(worker->chain);
+	state_release(&worker->own);
 	reframer_destroy(worker->reframer);
 	if (worker->source != NULL)
 		worker->source->ops->destroy(worker->source);

@@ -37,7 +37,7 @@ CONTROL_FILES = re.compile(
     # Waits for a device, whoever has nothing else to do: sleeping is what it is for.
     r"|gpu_offload/cuda/wait\.[ch]$"
     # The models that share by locks, which exist to be compared with.
-    r"|conntrack/shared/locked\.c$")
+    r"|conntrack/shared/locked\.c$|pipeline/sharing_lock\.c$")
 # Functions that run at start, at the end, or for a person.
 CONTROL_FUNCTION = re.compile(
     r"_(create|destroy|setup|allocate|populate|fill|finish|start|stop|init|open|close|build|load|print|describe|join|"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whole runs with several workers, some stopped at a random moment from another thread: books must
- * balance and flows keep their order whatever the moment, from memory and as a stream; undisturbed
- * runs must give the same flow results for every number of workers. Meant for ThreadSanitizer;
+ * balance and flows keep their order whatever the moment, from memory and as a stream, under every
+ * sharing model; undisturbed runs must give the same flow results for every number of workers and
+ * every model. Meant for ThreadSanitizer;
  * passes without it too.
  */
 #include <setjmp.h>
@@ -13,6 +14,7 @@
 #include <cmocka.h>
 
 #include "pipeline/pipeline.h"
+#include "pipeline/sharing.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -84,7 +86,7 @@ static void *stop_later(void *context)
 	return NULL;
 }
 
-static void stop_at_any_moment(enum pipeline_stream stream)
+static void stop_at_any_moment(enum pipeline_stream stream, enum pipeline_sharing_kind sharing)
 {
 	const char *paths[] = { capture };
 	struct pipeline_config config;
@@ -95,6 +97,7 @@ static void stop_at_any_moment(enum pipeline_stream stream)
 	print_message("seed %llu\n", (unsigned long long)seed);
 	configure(&config, paths);
 	config.stream = stream;
+	config.sharing = sharing;
 	config.loops = 1000000;
 	for (int round = 0; round < 8; round++) {
 		struct stopper stopper = { .after_us = base_rng_below(&rng, 300000) };
@@ -113,12 +116,20 @@ static void stop_at_any_moment(enum pipeline_stream stream)
 
 static void a_run_stopped_at_any_moment_balances_its_books(void **)
 {
-	stop_at_any_moment(PIPELINE_STREAM_OFF);
+	stop_at_any_moment(PIPELINE_STREAM_OFF, PIPELINE_SHARING_SHARD);
 }
 
 static void a_stream_stopped_at_any_moment_balances_its_books(void **)
 {
-	stop_at_any_moment(PIPELINE_STREAM_ON);
+	stop_at_any_moment(PIPELINE_STREAM_ON, PIPELINE_SHARING_SHARD);
+}
+
+static void a_run_that_shares_can_be_stopped_at_any_moment(void **)
+{
+	for (int kind = PIPELINE_SHARING_SHARD + 1; kind < PIPELINE_SHARING_KINDS_COUNT; kind++) {
+		stop_at_any_moment(PIPELINE_STREAM_OFF, (enum pipeline_sharing_kind)kind);
+		stop_at_any_moment(PIPELINE_STREAM_ON, (enum pipeline_sharing_kind)kind);
+	}
 }
 
 static void flow_results_do_not_depend_on_the_number_of_workers(void **)
@@ -181,6 +192,39 @@ static void every_worker_counts_its_own_thread(void **)
 	free(result);
 }
 
+/* Connections end while packets go on, in a table that is crowded or not. */
+static void flow_results_do_not_depend_on_how_connections_are_shared(void **)
+{
+	const char *paths[] = { capture };
+	struct pipeline_config config;
+	struct pipeline_result *result = malloc(sizeof(*result));
+	const atomic_bool stop = false;
+	uint64_t digest = 0, inserted = 0;
+	configure(&config, paths);
+	for (unsigned int state = 0; state < CONNTRACK_STATES_COUNT; state++)
+		config.conntrack.timeout_ns[state] = 200000;
+	config.conntrack.tick_ns = 10000;
+	for (uint32_t run = 0; run < 4 * PIPELINE_SHARING_KINDS_COUNT; run++) {
+		config.workers = 1 + run % 4;
+		config.sharing = (enum pipeline_sharing_kind)(run / 4);
+		config.conntrack.entries_max = run % 2 == 0 ? 4096 : FLOWS;
+		enum pipeline_exit exit = pipeline_run(&config, result, &stop, NULL, NULL);
+		if (exit != PIPELINE_EXIT_OK)
+			fail_msg("%s: exit %d: %s", sharing_name(config.sharing), exit,
+				result->message);
+		assert_int_equal(result->books.forwarded, PACKETS);
+		assert_int_equal(result->conntrack.insert_failures, 0);
+		if (run > 0) {
+			assert_int_equal(result->conntrack.inserted, inserted);
+			assert_int_equal(result->flow_digest, digest);
+		}
+		inserted = result->conntrack.inserted;
+		digest = result->flow_digest;
+	}
+	assert_true(inserted > 2 * FLOWS);
+	free(result);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -188,6 +232,8 @@ int main(void)
 		cmocka_unit_test(a_stream_stopped_at_any_moment_balances_its_books),
 		cmocka_unit_test(flow_results_do_not_depend_on_the_number_of_workers),
 		cmocka_unit_test(every_worker_counts_its_own_thread),
+		cmocka_unit_test(a_run_that_shares_can_be_stopped_at_any_moment),
+		cmocka_unit_test(flow_results_do_not_depend_on_how_connections_are_shared),
 	};
 	return cmocka_run_group_tests(tests, write_capture, remove_capture);
 }

@@ -82,7 +82,7 @@ static void begin(struct world *world, enum gpu_offload_act act, uint32_t value)
 	tracker.tick_ns = 1000;
 	tracker.timeout_ns[CONNTRACK_STATE_UDP_UNREPLIED] = TIMEOUT_NS;
 	tracker.arena = world->config.arena;
-	tracker.user_bytes = 32 + gpu_offload_stage_user_bytes(world->stage);
+	tracker.user_bytes = 32 + gpu_offload_stage_user_bytes(&world->config);
 	tracker.on_remove = on_remove;
 	tracker.on_remove_context = world;
 	assert_int_equal(conntrack_create(&world->tracker, &tracker), 0);

@@ -43,10 +43,31 @@ static void no_packets_cost_nothing_and_divide_by_nothing(void **)
 static void the_fingerprint_sees_a_changed_drop_count(void **)
 {
 	struct pipeline_result *result = calloc(1, sizeof(*result));
+	struct pipeline_config config = { .workers = 1 };
 	collect_reset(result);
-	uint64_t before = collect_fingerprint(result);
+	uint64_t before = collect_fingerprint(result, &config);
 	result->books.dropped[BASE_DROP_ROUTER_TTL]++;
-	assert_true(collect_fingerprint(result) != before);
+	assert_true(collect_fingerprint(result, &config) != before);
+	free(result);
+}
+
+/* When a connection was removed is not the same in two runs that share; whether it was, is. */
+static void the_fingerprint_of_a_shared_run_forgets_moments_alone(void **)
+{
+	struct pipeline_result *result = calloc(1, sizeof(*result));
+	struct pipeline_config config = { .workers = 2 };
+	for (int kind = 0; kind < PIPELINE_SHARING_KINDS_COUNT; kind++) {
+		config.sharing = (enum pipeline_sharing_kind)kind;
+		collect_reset(result);
+		uint64_t before = collect_fingerprint(result, &config);
+		result->conntrack.peak_live++;
+		result->conntrack.timers_fired++;
+		bool same = collect_fingerprint(result, &config) == before;
+		assert_true(same == (kind != PIPELINE_SHARING_SHARD));
+		before = collect_fingerprint(result, &config);
+		result->conntrack.expired++;
+		assert_true(collect_fingerprint(result, &config) != before);
+	}
 	free(result);
 }
 
@@ -56,6 +77,7 @@ int main(void)
 		cmocka_unit_test(cost_is_the_median_and_spread_the_range_over_it),
 		cmocka_unit_test(no_packets_cost_nothing_and_divide_by_nothing),
 		cmocka_unit_test(the_fingerprint_sees_a_changed_drop_count),
+		cmocka_unit_test(the_fingerprint_of_a_shared_run_forgets_moments_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

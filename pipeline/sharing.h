@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sharing: how the workers of a run keep connections together, the whole path of them: tracker,
+ * inference, chain. With `shard` there is nothing of this: each worker has its own (worker.h).
+ *
+ *   mutex      one state (state.h) of all workers, a burst of whichever worker goes through it
+ *              alone, under one pthread mutex
+ *   spinlock   the same under a lock that spins, and yields its CPU after a while, since its holder
+ *              may need it
+ *
+ * What stays with a worker: source, parser, reframer, sink, books, and an inference stage, whose
+ * packets and rows are of its own connections. Packets are steered to workers by the hash of their
+ * flow, under every model; so the order within a flow holds by itself.
+ *
+ * Time. Workers go through capture time at their own pace. Each tells its horizon (no packet of its
+ * own to come, or held, is earlier), and timers run up to the least of all horizons; lookups
+ * compare with the packet's own time anyway. So nothing is removed while a packet may come that
+ * would have found it, and flow results are those of `shard`, while no table is full. What tells
+ * when something was removed (peaks, timers, lateness) depends on how far workers were apart.
+ *
+ * A worker far ahead would fill the table with connections that nobody may remove yet. So when it
+ * is half full, a worker that is ahead waits for the others; not with a stream, whose rings bound
+ * how far workers are apart, and not under the wall clock, which keeps them together.
+ *
+ * Threads: join in the workers' set-ups, one after the other; enter to leave_for_good by the worker
+ * that is passed; finish when it has left, the last one does it for all. Cost: a lock and its
+ * release per burst, and per timer tick; uncontended they take no time stamp. Memory: as many
+ * connections as all workers of `shard` together.
+ */
+#pragma once
+
+#include "pipeline/pipeline.h"
+
+struct sharing;
+struct worker;
+
+/* Of one worker. Counters only. */
+struct sharing_waits {
+	uint64_t locks;         /* taken */
+	uint64_t contended;     /* ... that were not free at once */
+	uint64_t waited_cycles; /* for those */
+	/* for workers that are behind, since a crowded table could not be cleared before */
+	uint64_t held_back_cycles;
+};
+
+/* "shard", ...; never NULL. */
+const char *sharing_name(enum pipeline_sharing_kind kind);
+
+/* Out of a run's threads. -ENOMEM. Nothing is made for `shard`: *out is NULL. */
+int sharing_create(struct sharing **out, const struct pipeline_config *config, bool huge);
+/* After its workers. */
+void sharing_destroy(struct sharing *sharing);
+
+/* Part of a worker's set-up: its tracker, chain and inference stage. On failure worker->error and
+ * message are set. */
+int sharing_join(struct sharing *sharing, struct worker *worker);
+
+/* Between the two the worker's tracker, chain and stage are its own. */
+void sharing_enter(struct worker *worker);
+void sharing_leave(struct worker *worker);
+
+/* The worker's horizon; timers run when they are due, `looks` entries looked at. Returns entries
+ * removed. */
+unsigned int sharing_advance(struct worker *worker, uint64_t horizon_ns, unsigned int looks);
+
+/* Its last packet has passed, or it will not come: it keeps nobody's time back. */
+void sharing_leave_for_good(struct worker *worker);
+
+/* After worker_loop, when nothing failed. The last worker ends the connections and collects the
+ * statistics of all, as worker 0's; books of everyone's inference are settled then. */
+void sharing_finish(struct worker *worker);
