@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 6 };
+enum { ROWS = 6, INT_ROWS = 4 };
 
 static bool avx2_usable(void)
 {
@@ -90,6 +90,52 @@ static void avx2_gemm(const struct cpu_gemm *gemm)
 	}
 }
 
+/* `rows` is a constant where this is called. */
+static inline __attribute__((always_inline)) void tile_int(
+	const struct cpu_gemm_int *gemm, uint32_t row, uint32_t first, const int rows)
+{
+	const int32_t *panel = gemm->panels + (size_t)first * gemm->pairs;
+	const int32_t *x = gemm->x + (size_t)row * gemm->pairs;
+	const uint32_t pairs = gemm->pairs;
+	const __m256i *bias = (const __m256i *)(gemm->bias + first);
+	__m256i low[INT_ROWS], high[INT_ROWS];
+	for (int r = 0; r < rows; r++) {
+		low[r] = _mm256_loadu_si256(bias);
+		high[r] = _mm256_loadu_si256(bias + 1);
+	}
+	for (uint32_t p = 0; p < pairs; p++, panel += CPU_PANEL) {
+		__m256i w_low = _mm256_loadu_si256((const __m256i *)panel);
+		__m256i w_high = _mm256_loadu_si256((const __m256i *)panel + 1);
+#pragma GCC unroll 4
+		for (int r = 0; r < rows; r++) {
+			__m256i pair = _mm256_set1_epi32(x[(uint32_t)r * pairs + p]);
+			low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(pair, w_low));
+			high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(pair, w_high));
+		}
+	}
+	const __m256i zero = _mm256_setzero_si256();
+	for (int r = 0; r < rows; r++) {
+		float *y = gemm->y + (row + (uint32_t)r) * gemm->y_stride + first;
+		if (gemm->relu) {
+			low[r] = _mm256_max_epi32(low[r], zero);
+			high[r] = _mm256_max_epi32(high[r], zero);
+		}
+		_mm256_storeu_ps(y, _mm256_cvtepi32_ps(low[r]));
+		_mm256_storeu_ps(y + 8, _mm256_cvtepi32_ps(high[r]));
+	}
+}
+
+static void avx2_gemm_int(const struct cpu_gemm_int *gemm)
+{
+	for (uint32_t first = 0; first < gemm->outputs; first += CPU_PANEL) {
+		uint32_t row = 0;
+		for (; row + INT_ROWS <= gemm->rows; row += INT_ROWS)
+			tile_int(gemm, row, first, INT_ROWS);
+		for (; row < gemm->rows; row++)
+			tile_int(gemm, row, first, 1);
+	}
+}
+
 /* NaN to -inf. */
 static inline __m256 without_nan(__m256 v)
 {
@@ -135,5 +181,6 @@ const struct cpu_kernels cpu_kernels_avx2 = {
 	.name = "AVX2",
 	.usable = avx2_usable,
 	.gemm = avx2_gemm,
+	.gemm_int = avx2_gemm_int,
 	.highest = avx2_highest,
 };

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #include <math.h>
 
-enum { ROWS = 12 };
+enum { ROWS = 12, INT_ROWS = 8 };
 
 static bool avx512_usable(void)
 {
@@ -89,6 +89,49 @@ static void avx512_gemm(const struct cpu_gemm *gemm)
 	}
 }
 
+/* sums += the products of pairs of 16 bits. VNNI has one instruction for both; machines of this set
+ * need not have it. */
+static inline __m512i add_products(__m512i sums, __m512i pair, __m512i weights)
+{
+	return _mm512_add_epi32(sums, _mm512_madd_epi16(pair, weights));
+}
+
+/* `rows` is a constant where this is called. */
+static inline __attribute__((always_inline)) void tile_int(
+	const struct cpu_gemm_int *gemm, uint32_t row, uint32_t first, const int rows)
+{
+	const int32_t *panel = gemm->panels + (size_t)first * gemm->pairs;
+	const int32_t *x = gemm->x + (size_t)row * gemm->pairs;
+	const uint32_t pairs = gemm->pairs;
+	__m512i sums[INT_ROWS];
+	for (int r = 0; r < rows; r++)
+		sums[r] = _mm512_loadu_si512(gemm->bias + first);
+	for (uint32_t p = 0; p < pairs; p++, panel += CPU_PANEL) {
+		__m512i weights = _mm512_loadu_si512(panel);
+#pragma GCC unroll 8
+		for (int r = 0; r < rows; r++)
+			sums[r] = add_products(
+				sums[r], _mm512_set1_epi32(x[(uint32_t)r * pairs + p]), weights);
+	}
+	for (int r = 0; r < rows; r++) {
+		if (gemm->relu)
+			sums[r] = _mm512_max_epi32(sums[r], _mm512_setzero_si512());
+		_mm512_storeu_ps(gemm->y + (row + (uint32_t)r) * gemm->y_stride + first,
+			_mm512_cvtepi32_ps(sums[r]));
+	}
+}
+
+static void avx512_gemm_int(const struct cpu_gemm_int *gemm)
+{
+	for (uint32_t first = 0; first < gemm->outputs; first += CPU_PANEL) {
+		uint32_t row = 0;
+		for (; row + INT_ROWS <= gemm->rows; row += INT_ROWS)
+			tile_int(gemm, row, first, INT_ROWS);
+		for (; row < gemm->rows; row++)
+			tile_int(gemm, row, first, 1);
+	}
+}
+
 static inline uint32_t highest_of_row(const float *x, uint32_t panels)
 {
 	float most = -INFINITY;
@@ -119,5 +162,6 @@ const struct cpu_kernels cpu_kernels_avx512 = {
 	.name = "AVX-512",
 	.usable = avx512_usable,
 	.gemm = avx512_gemm,
+	.gemm_int = avx512_gemm_int,
 	.highest = avx512_highest,
 };

@@ -26,10 +26,25 @@ struct cpu_gemm {
 	bool relu;
 };
 
+/*
+ * The same of integers: x holds pairs of 16 bits, pairs per row; panels[o / 16][pair][o % 16] are
+ * the two weights of a pair. Products are summed in 32 bits, in which no sum overflows, and y gets
+ * them as floats, which hold them exactly.
+ */
+struct cpu_gemm_int {
+	const int32_t *x; /* rows x pairs */
+	uint32_t rows, pairs, outputs;
+	const int32_t *panels, *bias; /* filled up to whole panels */
+	float *y;                     /* room for whole panels */
+	size_t y_stride;
+	bool relu;
+};
+
 struct cpu_kernels {
 	const char *name; /* "AVX2" */
 	bool (*usable)(void);
 	void (*gemm)(const struct cpu_gemm *gemm);
+	void (*gemm_int)(const struct cpu_gemm_int *gemm);
 	/* Index of the highest of each row; `count` is made up to whole panels with -inf. */
 	void (*highest)(
 		const float *x, size_t stride, uint32_t rows, uint32_t count, uint32_t *labels);

@@ -165,6 +165,17 @@ static void run_elements(
 	}
 }
 
+static void run_quantize(
+	const struct layer_quantize *quantize, const float *x, float *y, uint32_t count)
+{
+	uint32_t channel = 0;
+	for (uint32_t e = 0; e < count; e += quantize->inner) {
+		for (uint32_t i = e; i < e + quantize->inner; i++)
+			y[i] = layer_quantize_one(quantize, channel, x[i]);
+		channel = channel + 1 == quantize->channels ? 0 : channel + 1;
+	}
+}
+
 void cpu_layer_run(const struct layer *layer, uint32_t rows, uint32_t count, const float *x,
 	size_t x_stride, const float *second, size_t second_stride, float *y, size_t y_stride)
 {
@@ -182,6 +193,9 @@ void cpu_layer_run(const struct layer *layer, uint32_t rows, uint32_t count, con
 			break;
 		case LAYER_SOFTMAX:
 			run_softmax(&layer->softmax, x, y);
+			break;
+		case LAYER_QUANTIZE:
+			run_quantize(&layer->quantize, x, y, count);
 			break;
 		case LAYER_TREES:
 			run_trees(&layer->trees, x, y);

@@ -37,6 +37,26 @@ static void plain_gemm(const struct cpu_gemm *gemm)
 	}
 }
 
+static void plain_gemm_int(const struct cpu_gemm_int *gemm)
+{
+	for (uint32_t r = 0; r < gemm->rows; r++) {
+		const int32_t *x = gemm->x + (size_t)r * gemm->pairs;
+		for (uint32_t first = 0; first < gemm->outputs; first += CPU_PANEL) {
+			const int32_t *panel = gemm->panels + (size_t)first * gemm->pairs;
+			int32_t sums[CPU_PANEL];
+			memcpy(sums, gemm->bias + first, sizeof(sums));
+			for (uint32_t p = 0; p < gemm->pairs; p++, panel += CPU_PANEL) {
+				for (uint32_t o = 0; o < CPU_PANEL; o++)
+					sums[o] += (int16_t)x[p] * (int16_t)panel[o] +
+						   (x[p] >> 16) * (panel[o] >> 16);
+			}
+			float *y = gemm->y + r * gemm->y_stride + first;
+			for (uint32_t o = 0; o < CPU_PANEL; o++)
+				y[o] = (float)(gemm->relu && sums[o] < 0 ? 0 : sums[o]);
+		}
+	}
+}
+
 static void plain_highest(
 	const float *x, size_t stride, uint32_t rows, uint32_t count, uint32_t *labels)
 {
@@ -57,5 +77,6 @@ const struct cpu_kernels cpu_kernels_plain = {
 	.name = "plain C",
 	.usable = plain_usable,
 	.gemm = plain_gemm,
+	.gemm_int = plain_gemm_int,
 	.highest = plain_highest,
 };

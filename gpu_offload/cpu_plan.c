@@ -44,6 +44,42 @@ static int dense_make(struct cpu_step *step, bool result)
 	return 0;
 }
 
+/* Two numbers of 16 bits in one of 32. */
+static int32_t pair_of(float first, float second)
+{
+	return (int32_t)((uint32_t)(uint16_t)(int16_t)first | (uint32_t)(uint16_t)(int16_t)second
+								      << 16);
+}
+
+static uint32_t pairs_of(const struct layer_dense *dense)
+{
+	return (dense->inputs + 1) / 2;
+}
+
+/* Outputs that fill up a panel of the result are the lowest that a sum can be. */
+static int int_dense_make(struct cpu_step *step, bool result)
+{
+	const struct layer_dense *dense = &step->layer->dense;
+	uint32_t outputs = whole_panels(dense->outputs), pairs = pairs_of(dense);
+	step->int_panels = (int32_t *)floats_alloc((size_t)pairs * outputs);
+	step->int_bias = (int32_t *)floats_alloc(outputs);
+	if (step->int_panels == NULL || step->int_bias == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < dense->inputs; i += 2) {
+		for (uint32_t o = 0; o < dense->outputs; o++) {
+			const float *weight = &dense->weights[(size_t)i * dense->outputs + o];
+			float second = i + 1 < dense->inputs ? weight[dense->outputs] : 0;
+			step->int_panels[((size_t)(o / CPU_PANEL) * pairs + i / 2) * CPU_PANEL +
+					 o % CPU_PANEL] = pair_of(*weight, second);
+		}
+	}
+	for (uint32_t o = 0; o < outputs; o++)
+		step->int_bias[o] = o < dense->outputs ? (int32_t)dense->bias[o]
+				    : result           ? -(1 << 30)
+						       : 0;
+	return 0;
+}
+
 static uint32_t conv_taps(const struct layer_conv *conv)
 {
 	return conv->channels_in / conv->groups * conv->h.kernel * conv->w.kernel;
@@ -111,7 +147,9 @@ static int steps_make(struct cpu_plan *plan)
 		bool result = step->output == model->result && !step->relu &&
 			      step->layer->kind == LAYER_DENSE && step->layer->dense.rows == 1;
 		plan->fast_label |= result;
-		if (step->layer->kind == LAYER_DENSE)
+		if (step->layer->kind == LAYER_DENSE && step->layer->dense.integer)
+			error = int_dense_make(step, result);
+		else if (step->layer->kind == LAYER_DENSE)
 			error = dense_make(step, result);
 		else if (step->layer->kind == LAYER_CONV)
 			error = conv_make(step);
@@ -123,13 +161,15 @@ static int steps_make(struct cpu_plan *plan)
 static int values_make(struct cpu_plan *plan)
 {
 	const struct gpu_offload_model *model = plan->model;
-	size_t columns = 1, row = 0, used = 0;
+	size_t columns = 1, row = 0, used = 0, pairs = 1;
 	for (uint32_t i = 0; i < plan->steps_count; i++) {
 		const struct cpu_step *step = &plan->steps[i];
 		uint32_t count = model->values[step->output];
 		bool wide = step->layer->kind == LAYER_DENSE && step->layer->dense.rows == 1;
 		plan->values[step->output].stride = wide ? whole_panels(count) : count;
 		row += plan->values[step->output].stride;
+		if (step->int_panels != NULL && pairs_of(&step->layer->dense) > pairs)
+			pairs = pairs_of(&step->layer->dense);
 		if (step->layer->kind != LAYER_CONV)
 			continue;
 		const struct layer_conv *conv = &step->layer->conv;
@@ -143,7 +183,9 @@ static int values_make(struct cpu_plan *plan)
 	plan->memory = floats_alloc(row * plan->tile + CPU_PANEL);
 	plan->columns = floats_alloc(columns);
 	plan->zeros = floats_alloc(columns > CPU_PANEL ? columns : CPU_PANEL);
-	if (plan->memory == NULL || plan->columns == NULL || plan->zeros == NULL)
+	plan->pairs = (int32_t *)floats_alloc(pairs * plan->tile);
+	if (plan->memory == NULL || plan->columns == NULL || plan->zeros == NULL ||
+		plan->pairs == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < plan->steps_count; i++) {
 		struct cpu_value *value = &plan->values[plan->steps[i].output];
@@ -158,12 +200,15 @@ void cpu_plan_destroy(struct cpu_plan *plan)
 	for (uint32_t i = 0; i < plan->steps_count; i++) {
 		free(plan->steps[i].panels);
 		free(plan->steps[i].bias);
+		free(plan->steps[i].int_panels);
+		free(plan->steps[i].int_bias);
 	}
 	free(plan->steps);
 	free(plan->values);
 	free(plan->memory);
 	free(plan->columns);
 	free(plan->zeros);
+	free(plan->pairs);
 	free(plan);
 }
 
@@ -221,6 +266,34 @@ static void run_dense(struct cpu_plan *plan, const struct cpu_step *step, uint32
 		one.rows = dense->rows;
 		plan->kernels->gemm(&one);
 	}
+}
+
+/* Inputs are whole numbers of 9 bits. */
+static void run_int_dense(struct cpu_plan *plan, const struct cpu_step *step, uint32_t rows,
+	const float *x, size_t x_stride)
+{
+	const struct layer_dense *dense = &step->layer->dense;
+	const struct cpu_value *output = &plan->values[step->output];
+	const uint32_t pairs = pairs_of(dense), whole = dense->inputs / 2;
+	int32_t *pair = plan->pairs;
+	for (uint32_t r = 0; r < rows; r++, x += x_stride) {
+		for (uint32_t i = 0; i < whole; i++)
+			*pair++ = pair_of(x[2 * i], x[2 * i + 1]);
+		if (pairs > whole)
+			*pair++ = pair_of(x[2 * whole], 0);
+	}
+	const struct cpu_gemm_int gemm = {
+		.x = plan->pairs,
+		.rows = rows,
+		.pairs = pairs,
+		.outputs = dense->outputs,
+		.panels = step->int_panels,
+		.bias = step->int_bias,
+		.y = output->data,
+		.y_stride = output->stride,
+		.relu = step->relu,
+	};
+	plan->kernels->gemm_int(&gemm);
 }
 
 /* What one tap of a kernel reads at all places of a channel's plane, into panels. */
@@ -296,7 +369,9 @@ static void run_tile(struct cpu_plan *plan, const float *inputs, uint32_t rows)
 		const struct cpu_value *second = &plan->values[step->second];
 		const struct cpu_value *output = &plan->values[step->output];
 		const float *x = input->data == NULL ? inputs : input->data;
-		if (step->layer->kind == LAYER_DENSE)
+		if (step->int_panels != NULL)
+			run_int_dense(plan, step, rows, x, input->stride);
+		else if (step->layer->kind == LAYER_DENSE)
 			run_dense(plan, step, rows, x, input->stride);
 		else if (step->layer->kind == LAYER_CONV)
 			run_conv(plan, step, rows, x, input->stride);

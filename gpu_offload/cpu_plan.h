@@ -16,6 +16,7 @@ struct cpu_step {
 	bool relu;
 	uint32_t input, second, output; /* values */
 	float *panels, *bias;           /* of Dense; for Conv the kernels as rows, bias last */
+	int32_t *int_panels, *int_bias; /* of a Dense of integers, in place of those */
 };
 
 struct cpu_value {
@@ -32,6 +33,7 @@ struct cpu_plan {
 	float *memory;   /* all values */
 	float *columns;  /* a convolution's windows as panels */
 	float *zeros;    /* bias of a convolution's panels */
+	int32_t *pairs;  /* a tile's inputs of a Dense of integers */
 	uint32_t tile;   /* rows */
 	bool fast_label; /* the result is filled up with -inf */
 };

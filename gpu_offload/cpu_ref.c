@@ -105,6 +105,14 @@ static void run_affine(
 	}
 }
 
+static void run_quantize(
+	const struct layer_quantize *quantize, const double *x, double *y, uint32_t count)
+{
+	for (uint32_t e = 0; e < count; e++)
+		y[e] = layer_quantize_one(
+			quantize, e / quantize->inner % quantize->channels, (float)x[e]);
+}
+
 static void run_transpose(
 	const struct layer_transpose *transpose, const double *x, double *y, uint32_t count)
 {
@@ -220,6 +228,9 @@ static void run_layer(
 		break;
 	case LAYER_AFFINE:
 		run_affine(&layer->affine, x, y, count);
+		break;
+	case LAYER_QUANTIZE:
+		run_quantize(&layer->quantize, x, y, count);
 		break;
 	case LAYER_MAX_POOL:
 	case LAYER_AVERAGE_POOL:

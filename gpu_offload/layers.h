@@ -8,6 +8,7 @@
 
 #include "gpu_offload/model.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 enum {
@@ -35,6 +36,7 @@ enum layer_kind {
 	LAYER_TRANSPOSE,
 	LAYER_SOFTMAX,
 	LAYER_TREES,
+	LAYER_QUANTIZE,
 	LAYER_KINDS,
 };
 
@@ -42,6 +44,9 @@ enum layer_kind {
 struct layer_dense {
 	uint32_t rows, inputs, outputs;
 	float *weights, *bias;
+	/* Inputs, weights and bias are integers, inputs of 8 bits, weights of 9 with their
+	 * signs, and all sums stay within 2^24, so that floats hold them exactly. */
+	bool integer;
 };
 
 /* One axis of a convolution or of a pool. Padding in front only matters: what lies outside is 0. */
@@ -66,6 +71,13 @@ struct layer_pool {
 struct layer_affine {
 	uint32_t channels, inner;
 	float *scale, *shift;
+};
+
+/* y[e] = x[e] / scale[c], rounded, halves to even, + zero[c], cut to low .. high; c as above. */
+struct layer_quantize {
+	uint32_t channels, inner;
+	float *scale, *zero;
+	float low, high;
 };
 
 /* Output axis a is input axis axes[a]. */
@@ -120,6 +132,7 @@ struct layer {
 		struct layer_transpose transpose;
 		struct layer_softmax softmax;
 		struct layer_trees trees;
+		struct layer_quantize quantize;
 	};
 };
 
@@ -131,6 +144,16 @@ struct gpu_offload_model {
 	uint32_t *values; /* elements of each for one row */
 	struct layer *layers;
 };
+
+/* The one definition for all back ends, in 32-bit floats as ONNX has it, so that they cut at the
+ * same places: a NaN becomes the lowest. */
+static inline float layer_quantize_one(
+	const struct layer_quantize *quantize, uint32_t channel, float x)
+{
+	float y = rintf(x / quantize->scale[channel]) + quantize->zero[channel];
+	y = y > quantize->low ? y : quantize->low;
+	return y < quantize->high ? y : quantize->high;
+}
 
 /* "Dense", "Conv"... */
 const char *layer_name(enum layer_kind kind);

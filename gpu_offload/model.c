@@ -25,6 +25,7 @@ const char *layer_name(enum layer_kind kind)
 		[LAYER_TRANSPOSE] = "Transpose",
 		[LAYER_SOFTMAX] = "Softmax",
 		[LAYER_TREES] = "Trees",
+		[LAYER_QUANTIZE] = "Quantize",
 	};
 	return names[kind];
 }
@@ -78,6 +79,8 @@ static uint64_t layer_parameters(const struct layer *layer)
 			       1);
 	case LAYER_AFFINE:
 		return 2 * (uint64_t)layer->affine.channels;
+	case LAYER_QUANTIZE:
+		return 2 * (uint64_t)layer->quantize.channels;
 	case LAYER_TREES:
 		return layer->trees.nodes_count;
 	default:
@@ -100,6 +103,10 @@ void layer_free(struct layer *layer)
 		free(layer->affine.scale);
 		free(layer->affine.shift);
 		break;
+	case LAYER_QUANTIZE:
+		free(layer->quantize.scale);
+		free(layer->quantize.zero);
+		break;
 	case LAYER_TREES:
 		free(layer->trees.roots);
 		free(layer->trees.nodes);
@@ -115,7 +122,8 @@ bool model_is_mlp(const struct gpu_offload_model *model)
 {
 	for (uint32_t i = 0; i < model->layers_count; i++) {
 		const struct layer *layer = &model->layers[i];
-		bool dense = layer->kind == LAYER_DENSE && layer->dense.rows == 1;
+		bool dense = layer->kind == LAYER_DENSE && layer->dense.rows == 1 &&
+			     !layer->dense.integer;
 		bool relu = layer->kind == LAYER_RELU && i > 0 &&
 			    model->layers[i - 1].kind == LAYER_DENSE;
 		if ((!dense && !relu) || layer->input != i || layer->output != i + 1)
@@ -168,8 +176,9 @@ static void format_text(const struct gpu_offload_model *model, char text[], size
 		else if (mlp)
 			piece[0] = 0;
 		else
-			snprintf(piece, sizeof(piece), "%s%s", i > 0 ? " " : "",
-				layer_name(layer->kind));
+			snprintf(piece, sizeof(piece), "%s%s%s", i > 0 ? " " : "",
+				layer_name(layer->kind),
+				layer->kind == LAYER_DENSE && layer->dense.integer ? "(int8)" : "");
 		used = append(text, size, used, piece);
 	}
 }

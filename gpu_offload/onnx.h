@@ -7,6 +7,7 @@
  *	onnx_lower.c   nodes, in the file's order, to layers; shapes are followed and checked
  *	onnx_layers.c  the operators with weights or windows
  *	onnx_shape.c   the operators that only rearrange, and those between two operands
+ *	onnx_integer.c QuantizeLinear and MatMulInteger
  *	onnx_trees.c   TreeEnsembleClassifier
  *	onnx_fold.c    a scale behind a layer with weights goes into the weights
  *
@@ -59,6 +60,8 @@ struct onnx_item {
 	enum onnx_item_kind kind;
 	struct onnx_tensor constant;
 	uint32_t value; /* of ONNX_VALUE; of ONNX_LABELS the value whose highest score they are */
+	/* Of ONNX_VALUE: ONNX_UINT8, ONNX_INT8 or ONNX_INT32 when it holds integers, else 0. */
+	uint32_t integer;
 	uint32_t rank;
 	uint32_t dims[MODEL_RANK_MAX]; /* of one row */
 };
@@ -170,6 +173,11 @@ int onnx_argmax(struct onnx *onnx);
 int onnx_cast(struct onnx *onnx);
 int onnx_dequantize(struct onnx *onnx);
 int onnx_trees(struct onnx *onnx);
+int onnx_quantize(struct onnx *onnx);
+int onnx_matmul_integer(struct onnx *onnx);
+
+/* Whether all sums of a layer of integers stay exact in 32-bit floats; told. */
+int onnx_integer_check(struct onnx *onnx, const struct layer_dense *dense);
 
 /* ---- onnx_fold.c ---- */
 

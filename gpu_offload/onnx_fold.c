@@ -81,6 +81,8 @@ static bool scale_conv(struct layer_conv *conv, const struct layer_affine *affin
 /* Whether the scale of `affine` is one for each output of `layer`. */
 static bool fits(const struct layer *layer, const struct layer_affine *affine)
 {
+	if (layer->kind == LAYER_DENSE && layer->dense.integer)
+		return false; /* integers stay integers */
 	if (layer->kind == LAYER_DENSE)
 		return affine->channels == 1 ||
 		       (affine->channels == layer->dense.outputs && affine->inner == 1);

@@ -78,6 +78,11 @@ struct onnx_item *onnx_input(struct onnx *onnx, uint32_t index, enum onnx_item_k
 			kinds[item->kind], kinds[kind]);
 		return NULL;
 	}
+	if (item != NULL && kind == ONNX_VALUE && item->integer != 0) {
+		onnx_fail(
+			onnx, -ENOTSUP, "input %" PRIu32 ": got integers, expected floats", index);
+		return NULL;
+	}
 	return item;
 }
 
@@ -223,8 +228,10 @@ static const struct operator operators[] = {
 	{ "GlobalAveragePool", "", onnx_global_pool },
 	{ "Identity", "", lower_identity },
 	{ "MatMul", "", onnx_matmul },
+	{ "MatMulInteger", "", onnx_matmul_integer },
 	{ "MaxPool", "", onnx_pool },
 	{ "Mul", "", onnx_binary },
+	{ "QuantizeLinear", "", onnx_quantize },
 	{ "Relu", "", lower_elements },
 	{ "Reshape", "", onnx_reshape },
 	{ "Sigmoid", "", lower_elements },

@@ -201,12 +201,14 @@ int onnx_cast(struct onnx *onnx)
 		return error;
 	if (input->kind == ONNX_CONSTANT)
 		return cast_constant(onnx, input, to);
+	/* Integers travel as floats and stay what they are. */
 	bool real = to == ONNX_FLOAT || to == ONNX_DOUBLE;
 	bool whole = to == ONNX_INT32 || to == ONNX_INT64;
 	if (input->kind == ONNX_VALUE ? !real : !whole)
 		return onnx_fail(onnx, -ENOTSUP, "to: got element type %" PRId64 ", expected %s",
 			to, input->kind == ONNX_VALUE ? "floats" : "integers");
 	struct onnx_item output = *input;
+	output.integer = 0;
 	return onnx_add_output(onnx, 0, &output);
 }
 
@@ -297,6 +299,25 @@ static int add_values(struct onnx *onnx, struct onnx_item *a, struct onnx_item *
 	return onnx_add_layer(onnx, a, &layer, a->rank, a->dims);
 }
 
+/* A bias of 32 bits on what MatMulInteger makes: part of its sums. */
+static int add_integers(struct onnx *onnx, struct onnx_item *a, struct onnx_item *b, char op)
+{
+	struct onnx_item *value = a->kind == ONNX_VALUE ? a : b;
+	struct onnx_item *bias = value == a ? b : a;
+	struct layer *layer = &onnx->model->layers[onnx->model->layers_count - 1];
+	if (op != '+' || bias->kind != ONNX_CONSTANT || bias->constant.type != ONNX_INT32 ||
+		layer->kind != LAYER_DENSE || !layer->dense.integer ||
+		layer->output != value->value || bias->constant.count != layer->dense.outputs)
+		return onnx_fail(onnx, -ENOTSUP,
+			"of integers: expected int32 numbers, one for each output, right behind "
+			"MatMulInteger");
+	for (uint32_t o = 0; o < layer->dense.outputs; o++)
+		layer->dense.bias[o] = (float)(layer->dense.bias[o] + bias->constant.data[o]);
+	int error = onnx_integer_check(onnx, &layer->dense);
+	struct onnx_item output = *value;
+	return error != 0 ? error : onnx_add_output(onnx, 0, &output);
+}
+
 int onnx_binary(struct onnx *onnx)
 {
 	struct onnx_item *a = onnx_operand(onnx, 0);
@@ -308,6 +329,8 @@ int onnx_binary(struct onnx *onnx)
 		return onnx_fail(onnx, -ENOTSUP, "of labels");
 	if (a->kind == ONNX_CONSTANT && b->kind == ONNX_CONSTANT)
 		return combine_constants(onnx, &a->constant, &b->constant, op);
+	if (a->integer != 0 || b->integer != 0)
+		return add_integers(onnx, a, b, op);
 	if (a->kind == ONNX_VALUE && b->kind == ONNX_VALUE)
 		return add_values(onnx, a, b, op);
 	if (a->kind == ONNX_VALUE)

@@ -306,6 +306,12 @@ static int cuda_create(struct gpu_offload_backend **out,
 	const struct gpu_offload_backend_config *config, char text[], size_t size)
 {
 	static const char *const modes[] = { "launch", "graph", "persistent" };
+	for (uint32_t i = 0; i < config->model->layers_count; i++) {
+		if (config->model->layers[i].kind != LAYER_QUANTIZE)
+			continue;
+		snprintf(text, size, "the kernels do no integer arithmetic (QuantizeLinear)");
+		return -ENOTSUP;
+	}
 	struct cuda_backend *cuda = calloc(1, sizeof(*cuda));
 	if (cuda == NULL) {
 		snprintf(text, size, "out of memory");

@@ -88,10 +88,11 @@ class Replay(unittest.TestCase):
         self.assertEqual(sum(section["labels"]), flows["answered"])
         return document
 
-    def labels(self, capture, model, depth, which=("--whole",)):
+    def labels(self, capture, model, depth, which=("--whole",), features="spi30"):
         """Flow id -> label, by the oracle from exported rows; and the export's side file."""
         path = self.folder / "rows.npy"
-        done = run(SHEAF, "infer", "export", capture, "--depth", depth, *which, "-o", path, "-q")
+        done = run(SHEAF, "infer", "export", capture, "--depth", depth, *which, "-o", path, "-q",
+                   "--features", features)
         self.assertEqual(done.returncode, 0, done.stderr)
         flows, raw, out = index(path.with_suffix(".csv")), self.folder / "raw", self.folder / "out"
         raw.write_bytes(path.read_bytes()[128:])
@@ -101,7 +102,7 @@ class Replay(unittest.TestCase):
 
     def test_every_model_labels_every_flow(self):
         models = sorted(MODELS.glob("*.onnx"))
-        self.assertGreater(len(models), 4)
+        self.assertGreater(len(models), 6)
         path = self.folder / "verdicts"
         for capture in (SAMPLE, self.made):
             for model in models:
@@ -109,9 +110,10 @@ class Replay(unittest.TestCase):
                     continue  # minutes, and nothing of theirs that the others do not reach here
                 for workers in (2,) if SANITIZED else (1, 2):
                     with self.subTest(capture=capture.name, model=model.name, workers=workers):
-                        expected, _ = self.labels(capture, model, 10)
-                        self.replay(capture, f"model={model},depth=10,backend=cpu-ref,verdicts={path}",
-                                    "--workers", workers)
+                        features = model.stem.rsplit("-", 1)[1]
+                        expected, _ = self.labels(capture, model, 10, features=features)
+                        self.replay(capture, f"model={model},depth=10,backend=cpu-ref,verdicts={path},"
+                                    f"features={features}", "--workers", workers)
                         got = verdicts(path)
                         self.assertEqual({v.flow_id: v.label for v in got}, expected)
                         self.assertEqual(len(got), len(expected))

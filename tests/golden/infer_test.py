@@ -32,9 +32,12 @@ def document(*arguments):
 class Infer(unittest.TestCase):
     def test_back_ends_agree_on_every_shipped_model(self):
         for model in sorted(MODELS.glob("*.onnx")):
-            found = document("verify", "--model", model, "--records", 300, MODELS / "golden.rows.npy")
+            features = model.stem.rsplit("-", 1)[1]
+            golden = "golden.rows.npy" if features == "spi30" else f"golden-{features}.rows.npy"
+            found = document("verify", "--model", model, "--records", 300, MODELS / golden)
             self.assertEqual(found["schema"], "sheaf-infer-verify-1")
-            self.assertEqual((found["rows"], found["model"]["inputs"]), (364, 90))
+            self.assertEqual((found["rows"], found["model"]["inputs"]),
+                             (364, {"spi30": 90, "stat67": 67, "n3ic20": 20}[features]))
             cpu = next(b for b in found["backends"] if b["backend"] == "cpu")
             self.assertEqual((cpu["ran"], cpu["rows"], cpu["labels_differ"], cpu["scores_differ"]),
                              (True, 364, 0, 0), model)
@@ -66,6 +69,20 @@ class Infer(unittest.TestCase):
                 self.assertEqual((cpu["why"], cpu["scores_differ"]), (text, 0))
             else:
                 self.assertIn("cpu: this machine has no AVX", cpu["why"])
+
+    def test_integers_give_the_same_bits_with_all_kernels(self):
+        ran = 0
+        for name in ("plain", "avx2", "avx512"):
+            cpu = document("verify", "--model", MODELS / "mlp-int8-n3ic20.onnx", "--kernels", name,
+                           "--backends", "cpu", "--records", 3001)["backends"][0]
+            ran += cpu["ran"]
+            if cpu["ran"]:
+                self.assertEqual((cpu["worst"], cpu["labels_differ"], cpu["near_ties"]), (0, 0, 0))
+        self.assertGreater(ran, 0)
+        gpu = document("verify", "--model", MODELS / "mlp-int8-n3ic20.onnx", "--records", 9,
+                       "--modes", "launch", "--cuda-library", MOCK)["backends"][1]
+        self.assertEqual((gpu["ran"], gpu["why"]), (False, "cuda: the kernels do no integer "
+                                                    "arithmetic (QuantizeLinear)"))
 
     def test_double_of_a_gpu_agrees_in_every_mode(self):
         found = document("verify", "--widths", "20-30-5", "--records", 500, "--cuda-library", MOCK)

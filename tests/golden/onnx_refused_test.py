@@ -44,6 +44,13 @@ def trees(**changes):
     return model([node("TreeEnsembleClassifier", "x", outputs=("l", "y"), domain="ai.onnx.ml", **a)])
 
 
+def integer(w=np.ones((4, 2), np.int8), step=F(0.1), zero=np.uint8(0), inputs=4):
+    return model([node("QuantizeLinear", "x", "s", "z", outputs=("q",), name="q"),
+                  node("MatMulInteger", "q", "w", outputs=("m",), name="m"),
+                  node("Cast", "m", to=TensorProto.FLOAT)], (inputs,),
+                 [("s", np.asarray(step)), ("z", np.asarray(zero)), ("w", w)])
+
+
 def conv(shape=(2, 9), kernel=(3, 2, 3), **attributes):
     return model([node("Conv", "x", "w", **attributes)], shape, [w(*kernel)])
 
@@ -95,6 +102,27 @@ CASES = [
     (nested(50000), "the graph has no input"),
     (model([node("Gemm", "x", "w")], tensors=[w(4, 2)], opset=6), "opset: got 6, expected 7 .. 21"),
     (model([node("Gemm", "x", "w")], tensors=[w(4, 2)], opset=99), "opset: got 99, expected 7 .. 21"),
+    (integer(w=np.full((600, 2), 127, np.int8), inputs=600),
+     "node 'm' (MatMulInteger): sums of output 0 may exceed 2^24 (about 500 inputs), "
+     "or are no integers"),
+    (integer(w=np.ones((5, 2), np.int8)), "node 'm' (MatMulInteger): B: got a shape that does not fit "
+     "the 4 inputs"),
+    (integer(w=np.ones((4, 2), np.int32)), "node 'm' (MatMulInteger): B: expected int8 or uint8"),
+    (integer(step=F(0)), "node 'q' (QuantizeLinear): y_scale: got 0, expected more than 0"),
+    (integer(step=np.ones(3, F), zero=np.zeros(3, np.uint8)),
+     "node 'q' (QuantizeLinear): got 3 scales, which fit no axis"),
+    (integer(zero=np.int32(0)), "node 'q' (QuantizeLinear): y_zero_point: expected uint8 or int8"),
+    (integer(zero=np.zeros(2, np.uint8)),
+     "node 'q' (QuantizeLinear): as many zero points as scales are needed"),
+    (model([node("MatMulInteger", "x", "w")], tensors=[("w", np.ones((4, 2), np.int8))]),
+     "node 'n' (MatMulInteger): A: expected what QuantizeLinear makes of rows"),
+    (model([node("QuantizeLinear", "x", "s", "z", outputs=("q",)), node("Gemm", "q", "w")],
+           tensors=[w(4, 2), ("s", F(1)), ("z", np.uint8(0))]),
+     "node 'n' (Gemm): input 0: got integers, expected floats"),
+    (model([node("QuantizeLinear", "x", "s", "z", outputs=("q",)), node("Add", "q", "b")],
+           tensors=[("b", np.ones(4, np.int32)), ("s", F(1)), ("z", np.uint8(0))]),
+     "node 'n' (Add): of integers: expected int32 numbers, one for each output, right behind "
+     "MatMulInteger"),
     (model([node("Erf", "x")]), "node 'n' (Erf): the operator is not supported"),
     (model([node("Gru" * 30, "x", name="\x1b[31m")]),
      "node '?[31m' (GruGruGruGruGruGruGruGruGruGruGruGruGruG...): the operator is not supported"),

@@ -27,6 +27,8 @@ failed=0
 echo "== agreement with cpu-ref"
 for model in "$models"/*.onnx; do
 	name=$(basename "$model" .onnx)
+	# The kernels do no integer arithmetic and say so.
+	[ "$name" = mlp-int8-n3ic20 ] && continue
 	# The oracle takes a millisecond for a row of the convolutional network.
 	rows=$records
 	[ "$name" = cnn-spi30 ] && rows=$((records / 50))

@@ -22,12 +22,12 @@ struct gpu_offload_model *kit_small_model(void)
 		{ .kind = LAYER_DENSE,
 			.input = 0,
 			.output = 1,
-			.dense = { 1, 2, 3, copy(w1, sizeof(w1)), copy(b1, sizeof(b1)) } },
+			.dense = { 1, 2, 3, copy(w1, sizeof(w1)), copy(b1, sizeof(b1)), false } },
 		{ .kind = LAYER_RELU, .input = 1, .output = 2 },
 		{ .kind = LAYER_DENSE,
 			.input = 2,
 			.output = 3,
-			.dense = { 1, 3, 2, copy(w2, sizeof(w2)), copy(b2, sizeof(b2)) } },
+			.dense = { 1, 3, 2, copy(w2, sizeof(w2)), copy(b2, sizeof(b2)), false } },
 	};
 	const struct gpu_offload_model model = {
 		.inputs = 2,
