@@ -27,8 +27,8 @@
  * O(1); an insertion is refused while there is room only when 136 keys share one bucket, which keys
  * chosen to collide can do and random ones do not (conntrack/table.h). Memory: 64 bytes per entry,
  * 64 per bucket of 8 and 8 for overflow lines, 4 for the hash, 9 for timers, and user_bytes, all
- * allocated at create. Buckets are a power of two, filled to at most 80 % when entries_max are in:
- * 95 bytes per entry then, and up to 105 for entries_max just above such a size.
+ * allocated at create. Buckets are filled to 80 % when entries_max are in: 95 bytes per entry then,
+ * and about 185 KB that do not depend on their number.
  *
  * Threads: one owner.
  *

@@ -148,7 +148,8 @@ static void visit_pair(void *context, uint32_t bucket, uint16_t tag, uint32_t co
 		complain(check, "index %u is in the table twice, or free as well", conn);
 	check->seen[conn] |= SEEN_TABLE;
 	uint64_t mixed = conntrack_table_mix(&tracker->table, tracker->hashes[conn]);
-	if (mixed >> tracker->table.shift != bucket || conntrack_table_tag(mixed) != tag)
+	if (conntrack_table_bucket_at(&tracker->table, mixed) != bucket ||
+		conntrack_table_tag(mixed) != tag)
 		complain(check, "index %u is in bucket %u, not its own", conn, bucket);
 	else if (conntrack_table_find(&tracker->table, mixed, &tracker->entries[conn].key,
 			 tracker->entries) != conn)

@@ -6,17 +6,17 @@
 /* Line 0 of the overflow lines is never used, so that zeroed memory is an empty table. */
 #define LINE_NONE 0
 
+#define BUCKETS_LIMIT (UINT32_C(1) << 31)
+
 void conntrack_table_shape(
 	struct conntrack_table *table, uint32_t entries_max, double load, uint64_t salt)
 {
 	double buckets = (double)entries_max / (load * CONNTRACK_TABLE_LINE_PAIRS);
-	unsigned int bits = 1;
-	while (bits < 31 && (double)(UINT64_C(1) << bits) < buckets)
-		bits++;
+	uint32_t count = buckets < BUCKETS_LIMIT ? (uint32_t)buckets : BUCKETS_LIMIT;
+	count += count < buckets && count < BUCKETS_LIMIT; /* rounded up */
 	*table = (struct conntrack_table){
 		.salt = salt,
-		.shift = 64 - bits,
-		.buckets_count = 1u << bits,
+		.buckets_count = count,
 		.overflow_count = entries_max / CONNTRACK_TABLE_LINE_PAIRS + 2,
 		.overflow_fresh = LINE_NONE + 1,
 	};
@@ -26,7 +26,7 @@ uint32_t conntrack_bucket_of(uint32_t entries_max, uint64_t salt, uint32_t hash)
 {
 	struct conntrack_table table;
 	conntrack_table_shape(&table, entries_max, CONNTRACK_TABLE_LOAD, salt);
-	return (uint32_t)(conntrack_table_mix(&table, hash) >> table.shift);
+	return conntrack_table_bucket_at(&table, conntrack_table_mix(&table, hash));
 }
 
 int conntrack_table_init(struct conntrack_table *table, uint32_t entries_max, double load,

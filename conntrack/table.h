@@ -7,7 +7,8 @@
  * no tombstones exist. A 16-bit filter in the first line says which tags may be in the
  * overflow lines, so that a miss touches one line in the common case.
  *
- * Sizing: at most 6.4 pairs per bucket on average when entries_max are stored (load 80 %). About
+ * Sizing: 6.4 pairs per bucket on average when entries_max are stored (load 80 %), whatever the
+ * number: a bucket is chosen by the high half of a product, not by bits. About
  * 6 % of pairs then sit in an overflow line. Overflow lines never run out: a bucket needs 8 n + 1
  * pairs to take n of them, and there is one for each eight entries. Zeroed memory is an empty
  * table. So an insertion is refused only
@@ -46,7 +47,6 @@ struct conntrack_table {
 	struct conntrack_table_line *buckets;
 	struct conntrack_table_line *overflow;
 	uint64_t salt;
-	uint32_t shift; /* bucket = mixed >> shift */
 	uint32_t buckets_count;
 	uint32_t overflow_count;
 	uint32_t overflow_free;  /* head of the free list, 0: empty */
@@ -108,10 +108,18 @@ static inline uint16_t conntrack_table_tag(uint64_t mixed)
 	return (uint16_t)(mixed >> 16 | 1);
 }
 
+/* Buckets 2b and 2b + 1 of twice as many are those of bucket b. */
+static inline uint32_t conntrack_table_bucket_at(
+	const struct conntrack_table *table, uint64_t mixed)
+{
+	__extension__ unsigned __int128 product = (unsigned __int128)mixed * table->buckets_count;
+	return (uint32_t)(product >> 64);
+}
+
 static inline struct conntrack_table_line *conntrack_table_bucket(
 	const struct conntrack_table *table, uint64_t mixed)
 {
-	return &table->buckets[mixed >> table->shift];
+	return &table->buckets[conntrack_table_bucket_at(table, mixed)];
 }
 
 static inline bool conntrack_table_may_overflow(

@@ -19,7 +19,7 @@
 #include <errno.h>
 
 enum {
-	START_ENTRIES = 400, /* 64 buckets at the default's load */
+	START_ENTRIES = 400, /* 63 buckets at the default's load */
 	BUCKETS_STEP = 2,
 	BUCKET_PAIRS_MAX = CONNTRACK_TABLE_LINE_PAIRS * (1 + CONNTRACK_TABLE_LINES_MAX),
 };
@@ -47,11 +47,14 @@ static void unmap(struct base_arena *arena, struct conntrack_table *table)
 	table->overflow = NULL;
 }
 
+/* buckets: how many; 0: as the capacity asks for. */
 static int map(struct base_arena *arena, struct conntrack_table *table, uint32_t capacity,
-	double load, uint64_t salt)
+	uint32_t buckets, const struct growing *growing)
 {
 	struct conntrack_table made;
-	conntrack_table_shape(&made, capacity, load, salt);
+	conntrack_table_shape(&made, capacity, growing->load, growing->config.salt);
+	if (buckets != 0)
+		made.buckets_count = buckets;
 	/* It takes insertions still while it is being emptied, one for BUCKETS_STEP buckets. */
 	made.overflow_count += made.buckets_count / (BUCKETS_STEP * CONNTRACK_TABLE_LINE_PAIRS) + 1;
 	made.buckets = base_arena_map(arena, conntrack_table_buckets_bytes(&made));
@@ -75,7 +78,7 @@ static int growing_create(void **out, const struct conntrack_table_config *confi
 	table->config = *config;
 	table->load = config->load > 0 ? config->load : CONNTRACK_TABLE_LOAD;
 	uint32_t start = config->entries_max < START_ENTRIES ? config->entries_max : START_ENTRIES;
-	int error = map(config->arena, &table->now, start, table->load, config->salt);
+	int error = map(config->arena, &table->now, start, 0, table);
 	if (error != 0) {
 		base_arena_free(config->arena, table, sizeof(*table));
 		return error;
@@ -104,7 +107,7 @@ static uint64_t growing_bytes(const void *opaque)
 static inline bool is_in_old(const struct growing *table, uint64_t mixed)
 {
 	return BASE_UNLIKELY(table->old.buckets != NULL) &&
-	       mixed >> table->old.shift >= table->moved;
+	       conntrack_table_bucket_at(&table->old, mixed) >= table->moved;
 }
 
 /* The array that has the key, if it is there. */
@@ -217,9 +220,8 @@ static int grow(struct growing *table)
 	uint32_t capacity = capacity_of(buckets, table->load);
 	struct conntrack_table larger;
 	BASE_ASSERT(table->old.buckets == NULL); /* moved long before it is full again */
-	if (map(table->config.arena, &larger, capacity, table->load, table->config.salt) != 0)
+	if (map(table->config.arena, &larger, capacity, (uint32_t)buckets, table) != 0)
 		return -ENOSPC;
-	BASE_ASSERT(larger.buckets_count == buckets);
 	table->old = table->now;
 	table->now = larger;
 	table->moved = 0;

@@ -129,17 +129,23 @@ static void entries_of_one_bucket_fill_it_to_its_bound_and_leave_in_any_order(vo
 	teardown(&fixture);
 }
 
+/* The least mixed hash of a bucket, rounded up to 32 bits. */
+static uint64_t first_of(const struct conntrack_table *table, uint64_t bucket)
+{
+	return ((bucket << 32) / table->buckets_count + 1) << 32;
+}
+
 static void overflow_lines_suffice_for_the_worst_distribution(void **state)
 {
 	(void)state;
 	/* Nine entries in as many buckets as there are entries for, 17 in others. */
 	struct fixture fixture;
 	setup(&fixture, 4096);
-	unsigned int bits = 64 - fixture.table.shift;
 	for (uint32_t per_bucket = 9; per_bucket <= 129; per_bucket += 8) {
 		for (uint32_t i = 0; i < fixture.count; i++) {
 			uint64_t bucket = i / per_bucket;
-			fixture.mixed[i] = bucket << (64 - bits) | (uint64_t)(i & 0xffff) << 16;
+			fixture.mixed[i] = first_of(&fixture.table, bucket) | (uint64_t)(i & 0xffff)
+										      << 16;
 			assert_int_equal(
 				conntrack_table_insert(&fixture.table, fixture.mixed[i], i), 0);
 		}

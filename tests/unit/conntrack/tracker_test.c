@@ -472,6 +472,24 @@ static void user_memory_is_aligned_and_reported(void **unused)
 	}
 }
 
+/* The table is filled to 80 % whatever their number is; 185 KB are for none in particular. */
+static void a_connection_takes_96_bytes_at_most(void **unused)
+{
+	(void)unused;
+	static const uint32_t sizes[] = { 200000, 209715, 209716, 262144, 262145, 333333 };
+	for (unsigned int i = 0; i < BASE_ARRAY_COUNT(sizes); i++) {
+		struct harness h;
+		harness_init(&h);
+		h.config.user_bytes = 0;
+		h.config.entries_max = sizes[i];
+		harness_start(&h);
+		double bytes = harness_stats(&h).bytes_per_entry;
+		if (bytes > 96)
+			fail_msg("%u entries: %.2f bytes for each", sizes[i], bytes);
+		harness_stop(&h);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -495,6 +513,7 @@ int main(void)
 		cmocka_unit_test(purge_removes_what_matches),
 		cmocka_unit_test(impossible_configurations_are_refused),
 		cmocka_unit_test(user_memory_is_aligned_and_reported),
+		cmocka_unit_test(a_connection_takes_96_bytes_at_most),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
