@@ -9,6 +9,7 @@
 #include "gpu_offload/backend.h"
 #include "gpu_offload/batcher.h"
 #include "gpu_offload/flow_features.h"
+#include "gpu_offload/gpu.h"
 #include "gpu_offload/model.h"
 #include "gpu_offload/record.h"
 #include "gpu_offload/stage.h"

@@ -26,6 +26,13 @@ uint64_t bench_clock_wall_ns(void)
 	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
+uint64_t bench_clock_process_ns(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
 uint64_t bench_clock_thread_ns(void)
 {
 	struct timespec time;

@@ -10,5 +10,8 @@ double bench_clock_tsc_hz(void);
 /* CPU time of the calling thread. */
 uint64_t bench_clock_thread_ns(void);
 
+/* CPU time of all threads of this process: of a driver's too. */
+uint64_t bench_clock_process_ns(void);
+
 /* Monotone wall time. */
 uint64_t bench_clock_wall_ns(void);

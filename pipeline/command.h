@@ -38,6 +38,7 @@ enum pipeline_exit command_bench_tables(struct command *command, struct options 
 enum pipeline_exit command_infer_export(struct command *command, struct options *options);
 enum pipeline_exit command_infer_verify(struct command *command, struct options *options);
 enum pipeline_exit command_infer_bench(struct command *command, struct options *options);
+enum pipeline_exit command_infer_probe(struct command *command, struct options *options);
 /* Becomes the report script; returns only when that fails. */
 enum pipeline_exit command_report(struct command *command, struct options *options);
 

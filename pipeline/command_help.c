@@ -54,6 +54,8 @@ static const struct topic topics[OPTIONS_COMMANDS_COUNT] = {
 		"Compare every back end that can run a model here with the oracle." },
 	[OPTIONS_INFER_BENCH] = { "infer bench [OPTIONS] --model FILE.onnx",
 		"Measure how fast back ends run a model, over batch sizes." },
+	[OPTIONS_INFER_PROBE] = { "infer probe [OPTIONS]",
+		"Show what a GPU says of itself, and whether its memory can be exported." },
 	[OPTIONS_REPORT] = { "report -o FILE.html FILE.json...",
 		"Draw results documents as one HTML page." },
 };

@@ -7,10 +7,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static enum pipeline_exit refuse(struct command *command, int error, const char *message)
+static enum pipeline_exit refuse(struct command *command, int error, bool lost, const char *message)
 {
 	if (error == -EINTR)
 		return command_error(command, PIPELINE_EXIT_INTERRUPTED, "interrupted");
+	if (lost)
+		return command_error(command, PIPELINE_EXIT_LOST, "%s", message);
 	if (message[0] == '\0')
 		return command_error(command, PIPELINE_EXIT_RUN, "%s", strerror(-error));
 	bool usage = strncmp(message, "--", 2) == 0 || strncmp(message, "got ", 4) == 0;
@@ -117,7 +119,7 @@ enum pipeline_exit command_infer_verify(struct command *command, struct options 
 	int error = infer_verify_run(
 		&options->infer, options->files, options->files_count, &result, command->stop);
 	if (error != 0)
-		return refuse(command, error, result.message);
+		return refuse(command, error, result.lost, result.message);
 	FILE *stream = command_table_stream(command, options);
 	if (stream != NULL)
 		print_verdicts(stream, &result);
@@ -143,8 +145,11 @@ static void print_series(FILE *stream, const struct infer_series *series)
 		fprintf(stream, "\n%s: not run: %s\n", series->name, series->why);
 		return;
 	}
-	fprintf(stream, "\n%s: %s\n%8s %12s %12s %10s %10s %10s %6s\n", series->name, series->why,
-		"batch", "flows/s", "/CPU s", "p50 us", "p99 us", "p99.9 us", "CPU %");
+	fprintf(stream, "\n%s", series->name);
+	if (series->wait != NULL)
+		fprintf(stream, ", wait %s, %" PRIu32 " in flight", series->wait, series->inflight);
+	fprintf(stream, ": %s\n%8s %12s %12s %10s %10s %10s %6s\n", series->why, "batch", "flows/s",
+		"/CPU s", "p50 us", "p99 us", "p99.9 us", "CPU %");
 	for (uint32_t i = 0; i < series->points_count; i++) {
 		const struct infer_point *point = &series->points[i];
 		fprintf(stream, "%8" PRIu32 " %12.0f %12.0f %10.2f %10.2f %10.2f %6.0f\n",
@@ -162,6 +167,11 @@ static json_t *series_document(struct results_builder *builder, const struct inf
 {
 	json_t *object = json_object(), *points = json_array();
 	results_put_text(builder, object, "backend", series->name);
+	if (series->wait != NULL)
+		results_put_text(builder, object, "wait", series->wait);
+	else
+		results_put(builder, object, "wait", json_null());
+	results_put_count(builder, object, "inflight", series->inflight);
 	results_put_text(builder, object, "why", series->why);
 	results_put_flag(builder, object, "ran", series->ran);
 	results_put_count(builder, object, "break_even_batch", series->break_even);
@@ -182,6 +192,48 @@ static json_t *series_document(struct results_builder *builder, const struct inf
 	return object;
 }
 
+static void print_rates(FILE *stream, const struct infer_bench_result *result)
+{
+	const struct gpu_offload_gpu_rates *rates = &result->rates;
+	if (!result->has_rates) {
+		if (result->rates_why[0] != '\0')
+			fprintf(stream, "\nrates: not measured: %s\n", result->rates_why);
+		return;
+	}
+	fprintf(stream,
+		"\nrates of %s%s\ncopies of %" PRIu64
+		" MiB of pinned memory, GB/s: %.2f to the device, %.2f back, %.2f both at once\n"
+		"%8s %12s\n",
+		rates->is_double ? "TEST DOUBLE of " : "", rates->name, rates->copy_bytes >> 20,
+		rates->to_device / 1e9, rates->to_host / 1e9, rates->both / 1e9, "batch",
+		"flows/s from device memory");
+	for (uint32_t i = 0; i < rates->sizes_count; i++)
+		fprintf(stream, "%8" PRIu32 " %12.0f\n", rates->rows[i], rates->rows_per_s[i]);
+}
+
+static void put_rates(
+	struct results_builder *builder, json_t *object, const struct infer_bench_result *result)
+{
+	const struct gpu_offload_gpu_rates *rates = &result->rates;
+	json_t *entry = json_object(), *points = json_array();
+	results_put_flag(builder, entry, "ran", result->has_rates);
+	results_put_text(builder, entry, "why", result->rates_why);
+	results_put_flag(builder, entry, "test_double", rates->is_double);
+	results_put_text(builder, entry, "name", rates->name);
+	results_put_count(builder, entry, "copy_bytes", rates->copy_bytes);
+	results_put_real(builder, entry, "to_device_bytes_per_s", rates->to_device);
+	results_put_real(builder, entry, "to_host_bytes_per_s", rates->to_host);
+	results_put_real(builder, entry, "both_bytes_per_s", rates->both);
+	for (uint32_t i = 0; i < rates->sizes_count; i++) {
+		json_t *point = json_object();
+		results_put_count(builder, point, "batch", rates->rows[i]);
+		results_put_real(builder, point, "flows_per_s", rates->rows_per_s[i]);
+		results_append(builder, points, point);
+	}
+	results_put(builder, entry, "resident", points);
+	results_put(builder, object, "rates", entry);
+}
+
 static json_t *bench_document(const struct command *command, const struct options *options,
 	const struct infer_bench_result *result)
 {
@@ -191,6 +243,10 @@ static json_t *bench_document(const struct command *command, const struct option
 	for (uint32_t i = 0; i < result->series_count; i++)
 		results_append(&builder, array, series_document(&builder, &result->series[i]));
 	results_put(&builder, object, "backends", array);
+	if (result->has_rates || result->rates_why[0] != '\0')
+		put_rates(&builder, object, result);
+	else
+		results_put(&builder, object, "rates", json_null());
 	return end_document(&builder, object);
 }
 
@@ -206,11 +262,12 @@ enum pipeline_exit command_infer_bench(struct command *command, struct options *
 	int error = infer_bench_run(&options->infer, result, command->stop);
 	FILE *stream = command_table_stream(command, options);
 	if (error != 0)
-		code = refuse(command, error, result->message);
+		code = refuse(command, error, result->lost, result->message);
 	if (code == PIPELINE_EXIT_OK && stream != NULL) {
 		print_model(stream, &result->model);
 		for (uint32_t i = 0; i < result->series_count; i++)
 			print_series(stream, &result->series[i]);
+		print_rates(stream, result);
 	}
 	if (code == PIPELINE_EXIT_OK)
 		code = command_json_write(command, options,

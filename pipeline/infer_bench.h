@@ -9,13 +9,24 @@
 
 #include <stdatomic.h>
 
-enum { INFER_BACKENDS = 3, INFER_POINTS_MAX = 17, INFER_SERIES_MAX = 5 };
+enum {
+	INFER_BACKENDS = 3,
+	INFER_POINTS_MAX = 17,
+	INFER_KINDS = 5,     /* back ends, and the GPU's ways to submit */
+	INFER_WAITS = 3,     /* enum gpu_offload_wait */
+	INFER_INFLIGHTS = 5, /* 1, 2, 4, 8, 16 */
+	INFER_SERIES_MAX = 2 + 3 * INFER_WAITS * INFER_INFLIGHTS,
+};
 
 struct infer_options {
 	struct infer_model_choice model;
 	unsigned int backends; /* bits: cpu-ref, cpu, cuda */
 	unsigned int modes;    /* bits: enum gpu_offload_cuda_mode */
+	unsigned int waits;    /* bits: enum gpu_offload_wait */
+	unsigned int inflight; /* bit i: 2^i batches with a GPU at a time */
 	unsigned int kernels;  /* enum gpu_offload_cpu_kernels */
+	bool rates;            /* of copies, and of rows that lie on the device */
+	uint32_t device;       /* of the GPUs */
 	uint64_t records;      /* random rows of verify */
 	uint32_t batch_min, batch_max;
 	uint64_t time_ns;         /* of one measurement, at least */
@@ -39,8 +50,9 @@ struct infer_verdict {
 struct infer_verify_result {
 	struct gpu_offload_model_info model;
 	uint64_t rows;
-	struct infer_verdict verdicts[INFER_SERIES_MAX];
+	struct infer_verdict verdicts[INFER_KINDS];
 	uint32_t verdicts_count;
+	bool lost; /* the message is about a GPU that was lost meanwhile */
 	char message[INFER_MESSAGE_SIZE];
 };
 
@@ -56,11 +68,14 @@ struct infer_point {
 	double flows_per_s;
 	double flows_per_cpu_s; /* of this thread's CPU time: what a core of its own would do */
 	double p50_us, p99_us, p999_us; /* from submit to the batch's return */
-	double cpu;                     /* this thread's CPU time / wall time */
+	double cpu;                     /* this process's CPU time / wall time */
 };
 
 struct infer_series {
 	const char *name;
+	const char *wait; /* of a GPU; NULL */
+	unsigned int wait_kind;
+	uint32_t inflight; /* batches at a time */
 	char why[INFER_MESSAGE_SIZE];
 	bool ran;
 	struct infer_point points[INFER_POINTS_MAX];
@@ -72,6 +87,10 @@ struct infer_bench_result {
 	struct gpu_offload_model_info model;
 	struct infer_series series[INFER_SERIES_MAX];
 	uint32_t series_count;
+	struct gpu_offload_gpu_rates rates;
+	bool has_rates;
+	char rates_why[INFER_MESSAGE_SIZE]; /* why there are none */
+	bool lost;
 	char message[INFER_MESSAGE_SIZE];
 };
 

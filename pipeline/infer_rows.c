@@ -60,10 +60,9 @@ int infer_model_load(struct gpu_offload_model **out, const struct infer_model_ch
 
 static float *alloc_rows(uint64_t count, uint32_t inputs)
 {
+	enum { PAGE = 4096 }; /* of their own, so that they can be pinned */
 	size_t bytes = count * inputs * sizeof(float);
-	return aligned_alloc(GPU_OFFLOAD_INPUT_ALIGNMENT, (bytes + GPU_OFFLOAD_INPUT_ALIGNMENT) /
-								  GPU_OFFLOAD_INPUT_ALIGNMENT *
-								  GPU_OFFLOAD_INPUT_ALIGNMENT);
+	return aligned_alloc(PAGE, (bytes + PAGE) / PAGE * PAGE);
 }
 
 float *infer_rows_make(uint64_t count, uint32_t inputs, uint64_t seed, const atomic_bool *stop)

@@ -71,6 +71,7 @@ static command_fn *const commands[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_INFER_EXPORT] = command_infer_export,
 	[OPTIONS_INFER_VERIFY] = command_infer_verify,
 	[OPTIONS_INFER_BENCH] = command_infer_bench,
+	[OPTIONS_INFER_PROBE] = command_infer_probe,
 	[OPTIONS_REPORT] = command_report,
 };
 

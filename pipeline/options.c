@@ -55,6 +55,7 @@ static const char *const command_names[OPTIONS_COMMANDS_COUNT] = {
 	[OPTIONS_INFER_EXPORT] = "infer export",
 	[OPTIONS_INFER_VERIFY] = "infer verify",
 	[OPTIONS_INFER_BENCH] = "infer bench",
+	[OPTIONS_INFER_PROBE] = "infer probe",
 	[OPTIONS_REPORT] = "report",
 };
 

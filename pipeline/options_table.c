@@ -7,7 +7,9 @@
 #define BENCHES                                                                                    \
 	(OPTIONS_OF(OPTIONS_BENCH_LB) | OPTIONS_OF(OPTIONS_BENCH_DELETION) |                       \
 		OPTIONS_OF(OPTIONS_BENCH_SHARING) | OPTIONS_OF(OPTIONS_BENCH_TABLES))
-#define MODELS      (OPTIONS_OF(OPTIONS_INFER_VERIFY) | OPTIONS_OF(OPTIONS_INFER_BENCH))
+#define MODELS                                                                                     \
+	(OPTIONS_OF(OPTIONS_INFER_VERIFY) | OPTIONS_OF(OPTIONS_INFER_BENCH) |                      \
+		OPTIONS_OF(OPTIONS_INFER_PROBE))
 #define EVERY       ((1u << OPTIONS_COMMANDS_COUNT) - 1)
 #define REFRAMER(f) offsetof(struct reframer_config, f)
 #define TIMEOUT(s)  ((s) * sizeof(uint64_t))

@@ -7,6 +7,9 @@
 #define VERIFY       .commands = OPTIONS_OF(OPTIONS_INFER_VERIFY)
 #define BENCH        .commands = OPTIONS_OF(OPTIONS_INFER_BENCH)
 #define MODELS       .commands = OPTIONS_OF(OPTIONS_INFER_VERIFY) | OPTIONS_OF(OPTIONS_INFER_BENCH)
+#define PROBES                                                                                     \
+	.commands = OPTIONS_OF(OPTIONS_INFER_VERIFY) | OPTIONS_OF(OPTIONS_INFER_BENCH) |           \
+		    OPTIONS_OF(OPTIONS_INFER_PROBE)
 #define INFER(field) .offset = OPTIONS_FIELD(infer.field)
 
 static const struct options_row rows[] = {
@@ -33,6 +36,14 @@ static const struct options_row rows[] = {
 		INFER(kernels), .choices = "best|avx512|avx2|plain" },
 	{ "modes", "LIST", "how batches reach a GPU", OPTIONS_KIND_SET, MODELS, INFER(modes),
 		.low = 1, .choices = "launch|graph|persistent" },
+	{ "wait", "LIST", "how to wait for a GPU", OPTIONS_KIND_SET, BENCH, INFER(waits), .low = 1,
+		.choices = "poll|yield|block" },
+	{ "inflight", "LIST", "batches with a GPU at a time", OPTIONS_KIND_SET, BENCH,
+		INFER(inflight), .low = 1, .choices = "1|2|4|8|16" },
+	{ "no-rates", NULL, "leave out rates of copies, and of rows that lie on the GPU",
+		OPTIONS_KIND_SWITCH_OFF, BENCH, INFER(rates) },
+	{ "device", "N", "which GPU", OPTIONS_KIND_COUNT32, PROBES, INFER(device), .low = 0,
+		.high = 1023 },
 	{ "records", "N", "random rows, beside those of files", OPTIONS_KIND_COUNT64, VERIFY,
 		INFER(records), .low = 1, .high = INFER_ROWS_MAX },
 	{ "batch-min", "N", "rows of the smallest batch; it is doubled from there",
@@ -45,7 +56,7 @@ static const struct options_row rows[] = {
 	{ "seed", "N", "of random rows and weights", OPTIONS_KIND_COUNT64, MODELS,
 		INFER(model.seed), .low = 0, .high = INT64_MAX },
 	{ "cuda-library", "FILE", "instead of libcuda.so.1, such as a test double",
-		OPTIONS_KIND_TEXT, MODELS, INFER(cuda_library) },
+		OPTIONS_KIND_TEXT, PROBES, INFER(cuda_library) },
 };
 
 const struct options_row *options_infer_rows(size_t *count)

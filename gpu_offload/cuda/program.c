@@ -106,6 +106,17 @@ static int open_driver(struct cuda_device *device, int index, char text[], size_
 				 text, size);
 }
 
+int cuda_driver_open(
+	struct cuda_device *device, const char *library, int index, char text[], size_t size)
+{
+	int error = cuda_api_load(&device->api, library, text, size);
+	if (error == 0)
+		error = open_driver(device, index, text, size);
+	if (error != 0)
+		cuda_device_close(device);
+	return error;
+}
+
 int cuda_device_open(
 	struct cuda_device *device, const char *library, int index, char text[], size_t size)
 {

@@ -37,6 +37,9 @@ struct cuda_program {
 /* 0, -ENOENT, -ENOSYS, -ENODEV, -ENOMEM, -ENOTSUP, -EIO; text says why. */
 int cuda_device_open(
 	struct cuda_device *device, const char *library, int index, char text[], size_t size);
+/* The same without kernels. */
+int cuda_driver_open(
+	struct cuda_device *device, const char *library, int index, char text[], size_t size);
 void cuda_device_close(struct cuda_device *device);
 /* What the driver said, kept in device->error: 0, -ENOMEM, -EIO. */
 int cuda_device_check(struct cuda_device *device, int result);

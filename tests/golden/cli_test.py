@@ -22,7 +22,7 @@ TIMEOUT_S = 120
 COMMANDS = ("replay", "compare", "trace info", "trace gen", "trace convert", "trace anonymize",
             "trace scale", "trace slice", "trace merge", "trace filter", "trace shuffle", "trace regroup",
             "bench lb", "bench deletion", "bench sharing", "bench tables", "infer export", "infer verify",
-            "infer bench", "report")
+            "infer bench", "infer probe", "report")
 ROUND_ROBIN = "O02_32_flows_round_robin.pcap"
 
 

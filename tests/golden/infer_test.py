@@ -62,6 +62,63 @@ class Infer(unittest.TestCase):
                 self.assertLessEqual(point["p50_us"], point["p99_us"])
                 self.assertLessEqual(point["p99_us"], point["p999_us"])
 
+    def test_double_of_a_gpu_is_measured_in_every_way(self):
+        found = document("bench", "--widths", "16-8-4", "--backends", "cpu,cuda", "--batch-min", 8,
+                         "--batch-max", 32, "--time", "1ms", "--wait", "poll,yield,block",
+                         "--inflight", "1,2,4", "--cuda-library", MOCK)
+        ways = [(b["backend"], b["wait"], b["inflight"]) for b in found["backends"]]
+        self.assertEqual(ways, [("cpu", None, 1)] + [
+            (f"cuda {mode}", wait, inflight) for mode in ("launch", "graph", "persistent")
+            for wait in ("poll", "yield", "block") for inflight in (1, 2, 4)])
+        for backend in found["backends"]:
+            self.assertEqual([p["batch"] for p in backend["points"]], [8, 16, 32])
+            self.assertEqual("TEST DOUBLE" in backend["why"], backend["backend"] != "cpu")
+            for point in backend["points"]:
+                self.assertGreaterEqual(point["batches"], 3 * backend["inflight"])
+                self.assertGreater(point["cpu"], 0)
+                self.assertLessEqual(point["p50_us"], point["p999_us"])
+        rates = found["rates"]
+        self.assertEqual((rates["ran"], rates["test_double"], rates["why"]), (True, True, ""))
+        self.assertEqual([p["batch"] for p in rates["resident"]], [8, 16, 32])
+        for rate in ("to_device_bytes_per_s", "to_host_bytes_per_s", "both_bytes_per_s"):
+            self.assertGreater(rates[rate], 0)
+        none = document("bench", "--widths", "16-8-4", "--batch-max", 1, "--time", "1ms",
+                        "--cuda-library", "/nowhere/libcuda.so")
+        self.assertEqual((none["rates"]["ran"], none["rates"]["why"]),
+                         (False, "/nowhere/libcuda.so: not found"))
+        self.assertIsNone(document("bench", "--widths", "4-2", "--backends", "cpu", "--batch-max", 1,
+                                   "--time", "1ms")["rates"])
+
+    def test_gpu_that_is_lost_ends_a_measurement(self):
+        for what in (("verify", "--records", 1000), ("bench", "--time", "1ms", "--batch-max", 4)):
+            done = sheaf(*what, "--widths", "16-8-4", "--cuda-library", MOCK,
+                         MOCK_CUDA_FAIL="cuEventQuery:3:719")
+            self.assertEqual((done.returncode, done.stderr), (
+                7, "sheaf: cuda launch: TEST DOUBLE of no GPU 0: CUDA_ERROR_LAUNCH_FAILED\n"))
+
+    def test_probe(self):
+        found = document("probe", "--cuda-library", MOCK)
+        self.assertEqual(found["schema"], "sheaf-infer-probe-1")
+        self.assertEqual((found["test_double"], found["name"], found["pci"], found["processors"],
+                          found["memory_bytes"], found["dma_buf_exported"], found["driver"]),
+                         (True, "no GPU 0", "0000:00:00.0", 132, 1 << 36, True, 13000))
+        text = sheaf("probe", "--cuda-library", MOCK).stdout
+        self.assertTrue(text.startswith("TEST DOUBLE of libcuda"))
+        for call, line in (("cuMemGetHandleForAddressRange", "export of 2 MiB: failed: CUDA_ERROR_INVALID_VALUE"),
+                           ("cuMemAlloc_v2", "export of 2 MiB: failed: CUDA_ERROR_INVALID_VALUE")):
+            done = sheaf("probe", "--cuda-library", MOCK, MOCK_CUDA_FAIL=f"{call}:0:1")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(line, done.stdout)
+        # What one attribute, or all behind it, cannot tell is null.
+        partly = sheaf("probe", "--cuda-library", MOCK, "--json", "-", "-q", MOCK_CUDA_FAIL="cuDeviceGetAttribute:4:1")
+        self.assertIsNone(json.loads(partly.stdout)["dma_buf"])
+        done = sheaf("probe", "--cuda-library", MOCK, "--device", 3)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (3, "", "sheaf: infer probe: GPU: got number 3, there are 1\n"))
+        done = sheaf("probe", "--cuda-library", MOCK, MOCK_CUDA_FAIL="cuInit:0:100")
+        self.assertEqual((done.returncode, done.stderr),
+                         (3, "sheaf: infer probe: no GPU: CUDA_ERROR_NO_DEVICE\n"))
+
     def test_kernels_can_be_chosen(self):
         for name, text in (("plain", "cpu (plain C)"), ("avx2", "cpu (AVX2)"), ("avx512", "cpu (AVX-512)")):
             cpu = document("verify", "--widths", "20-30-5", "--kernels", name, "--backends", "cpu")["backends"][0]

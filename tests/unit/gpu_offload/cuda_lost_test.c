@@ -6,6 +6,7 @@
 #include "tests/unit/gpu_offload/cuda_world.h"
 
 #include "base/compiler.h"
+#include "gpu_offload/gpu.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -257,6 +258,94 @@ static void memory_of_a_silent_device_is_left_alone(void **state)
 	}
 }
 
+static uint64_t clock_of_world(void *clock)
+{
+	struct world *world = clock;
+	return world->now_ns += world->step_ns;
+}
+
+static int measure(struct world *world, const struct gpu_offload_model *model,
+	struct gpu_offload_gpu_rates *rates, char *why)
+{
+	static const uint32_t sizes[] = { 3, 40 };
+	const struct gpu_offload_backend_config config = {
+		.model = model,
+		.rows_max = 40,
+		.cuda_library = world->library,
+		.clock_ns = clock_of_world,
+		.clock = world,
+		.watchdog_ns = UINT64_C(1000000000000),
+	};
+	why[0] = '\0';
+	return gpu_offload_gpu_measure(rates, &config, sizes, 2, 1, why, GPU_OFFLOAD_MESSAGE_SIZE);
+}
+
+static void rates_are_measured_or_say_why_not(void **state)
+{
+	struct world *world = *state;
+	static const char *const calls[] = { "cuInit", "cuModuleLoadData", "cuMemAlloc_v2",
+		"cuMemHostAlloc", "cuStreamCreate", "cuEventCreate", "cuEventRecord",
+		"cuEventQuery", "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
+		"cuLaunchKernel" };
+	struct gpu_offload_gpu_rates rates;
+	char why[GPU_OFFLOAD_MESSAGE_SIZE];
+	for (int fused = 0; fused < 2; fused++) {
+		cuda_world_reset(world);
+		struct gpu_offload_model *model = cuda_world_model(world, fused);
+		assert_int_equal(measure(world, model, &rates, why), 0);
+		assert_true(rates.is_double && rates.to_device > 0 && rates.to_host > 0 &&
+			    rates.both > 0 && rates.sizes_count == 2 && rates.rows_per_s[1] > 0);
+		cuda_world_assert_all_given_back(world->control);
+		for (size_t c = 0; c < BASE_ARRAY_COUNT(calls); c++) {
+			for (uint32_t after = 0; after < 3; after++) {
+				world->control->fail_function = calls[c];
+				world->control->fail_after = after;
+				world->control->fail_result = 719;
+				if (measure(world, model, &rates, why) != 0)
+					assert_non_null(strstr(why, "CUDA_ERROR_LAUNCH_FAILED"));
+				else
+					assert_true(after > 0);
+				cuda_world_assert_all_given_back(world->control);
+			}
+		}
+		world->control->fail_function = NULL;
+		world->control->hang = true;
+		world->step_ns = UINT64_C(10000000000);
+		assert_int_equal(measure(world, model, &rates, why), -ETIMEDOUT);
+		assert_string_equal(why, "no GPU 0: no answer within 1e+03 s");
+		gpu_offload_model_destroy(model);
+	}
+	world->control->hang = false;
+}
+
+static void probe_tells_what_the_driver_does_not(void **state)
+{
+	struct world *world = *state;
+	struct gpu_offload_gpu_info info;
+	char why[GPU_OFFLOAD_MESSAGE_SIZE] = "";
+	static const char *const calls[] = { "cuDeviceTotalMem_v2", "cuDeviceGetPCIBusId",
+		"cuMemAlloc_v2", "cuMemGetHandleForAddressRange" };
+	for (size_t c = 0; c < BASE_ARRAY_COUNT(calls); c++) {
+		cuda_world_reset(world);
+		world->control->fail_function = calls[c];
+		world->control->fail_result = 2;
+		assert_int_equal(
+			gpu_offload_gpu_probe(&info, world->library, 0, why, sizeof(why)), 0);
+		assert_true(info.is_double);
+		assert_int_equal(info.memory_bytes, c == 0 ? 0 : UINT64_C(1) << 36);
+		assert_string_equal(info.pci, c == 1 ? "" : "0000:00:00.0");
+		assert_int_equal(info.dma_buf_exported, c < 2);
+		assert_string_equal(info.dma_buf_text, c < 2 ? "" : "CUDA_ERROR_OUT_OF_MEMORY");
+		cuda_world_assert_all_given_back(world->control);
+	}
+	cuda_world_reset(world);
+	world->control->version = 11080;
+	assert_int_equal(
+		gpu_offload_gpu_probe(&info, world->library, 0, why, sizeof(why)), -ENOTSUP);
+	assert_string_equal(why, "driver: got CUDA 11.8, expected 12.0 or later");
+	cuda_world_assert_all_given_back(world->control);
+}
+
 int main(int argc, char **argv)
 {
 	struct world world;
@@ -268,6 +357,8 @@ int main(int argc, char **argv)
 			pinned_memory_is_bounded_and_stays_with_a_lost_device, &world),
 		cmocka_unit_test_prestate(hosts_wait_in_three_ways, &world),
 		cmocka_unit_test_prestate(hang_does_not_keep_who_sleeps, &world),
+		cmocka_unit_test_prestate(rates_are_measured_or_say_why_not, &world),
+		cmocka_unit_test_prestate(probe_tells_what_the_driver_does_not, &world),
 		cmocka_unit_test_prestate(lost_device_says_why, &world),
 		cmocka_unit_test_prestate(kernel_that_ends_by_itself_is_a_lost_device, &world),
 		cmocka_unit_test_prestate(batches_in_flight_do_not_keep_it_from_ending, &world),
