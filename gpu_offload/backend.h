@@ -68,6 +68,13 @@ enum gpu_offload_wait {
 	GPU_OFFLOAD_WAITS_COUNT
 };
 
+/* What computes a model on a GPU. */
+enum gpu_offload_cuda_kernels {
+	GPU_OFFLOAD_CUDA_BEST,   /* fused where it fits, else tensor cores for large layers */
+	GPU_OFFLOAD_CUDA_PLAIN,  /* layer by layer in 32-bit floats: the reference */
+	GPU_OFFLOAD_CUDA_TENSOR, /* layer by layer, Dense and Conv on tensor cores */
+};
+
 struct gpu_offload_backend_config {
 	const struct gpu_offload_model *model;    /* outlives the back end */
 	uint32_t rows_max;                        /* of a batch, 1 .. GPU_OFFLOAD_ROWS_MAX */
@@ -76,6 +83,7 @@ struct gpu_offload_backend_config {
 	/* For cuda alone; zeros are the defaults. */
 	enum gpu_offload_cuda_mode cuda_mode;
 	enum gpu_offload_wait cuda_wait;
+	enum gpu_offload_cuda_kernels cuda_kernels;
 	int cuda_device;
 	const char *cuda_library; /* NULL: libcuda.so.1; a path, for a test double */
 	/* Wall time for the watchdog, monotone, in ns; NULL: no watchdog, and a device that never

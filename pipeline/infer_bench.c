@@ -73,6 +73,7 @@ static int make_backend(struct gpu_offload_backend **out, const struct infer_opt
 		.cuda_device = (int)options->device,
 		.cpu_kernels = (enum gpu_offload_cpu_kernels)options->kernels,
 		.cuda_mode = kinds[kind].mode,
+		.cuda_kernels = (enum gpu_offload_cuda_kernels)options->cuda_kernels,
 		.cuda_library = options->cuda_library,
 		.clock_ns = clock_ns,
 		.watchdog_ns = WATCHDOG_NS,

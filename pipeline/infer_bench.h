@@ -20,14 +20,15 @@ enum {
 
 struct infer_options {
 	struct infer_model_choice model;
-	unsigned int backends; /* bits: cpu-ref, cpu, cuda */
-	unsigned int modes;    /* bits: enum gpu_offload_cuda_mode */
-	unsigned int waits;    /* bits: enum gpu_offload_wait */
-	unsigned int inflight; /* bit i: 2^i batches with a GPU at a time */
-	unsigned int kernels;  /* enum gpu_offload_cpu_kernels */
-	bool rates;            /* of copies, and of rows that lie on the device */
-	uint32_t device;       /* of the GPUs */
-	uint64_t records;      /* random rows of verify */
+	unsigned int backends;     /* bits: cpu-ref, cpu, cuda */
+	unsigned int modes;        /* bits: enum gpu_offload_cuda_mode */
+	unsigned int waits;        /* bits: enum gpu_offload_wait */
+	unsigned int inflight;     /* bit i: 2^i batches with a GPU at a time */
+	unsigned int cuda_kernels; /* enum gpu_offload_cuda_kernels */
+	unsigned int kernels;      /* enum gpu_offload_cpu_kernels */
+	bool rates;                /* of copies, and of rows that lie on the device */
+	uint32_t device;           /* of the GPUs */
+	uint64_t records;          /* random rows of verify */
 	uint32_t batch_min, batch_max;
 	uint64_t time_ns;         /* of one measurement, at least */
 	const char *cuda_library; /* NULL: the system's */

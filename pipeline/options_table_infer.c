@@ -34,6 +34,8 @@ static const struct options_row rows[] = {
 		INFER(backends), .low = 1, .choices = "cpu-ref|cpu|cuda" },
 	{ "kernels", "NAME", "of cpu: best|avx512|avx2|plain", OPTIONS_KIND_CHOICE, MODELS,
 		INFER(kernels), .choices = "best|avx512|avx2|plain" },
+	{ "cuda-kernels", "NAME", "of cuda: best|plain|tensor", OPTIONS_KIND_CHOICE, MODELS,
+		INFER(cuda_kernels), .choices = "best|plain|tensor" },
 	{ "modes", "LIST", "how batches reach a GPU", OPTIONS_KIND_SET, MODELS, INFER(modes),
 		.low = 1, .choices = "launch|graph|persistent" },
 	{ "wait", "LIST", "how to wait for a GPU", OPTIONS_KIND_SET, BENCH, INFER(waits), .low = 1,

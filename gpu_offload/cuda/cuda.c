@@ -306,6 +306,7 @@ static int cuda_create(struct gpu_offload_backend **out,
 	const struct gpu_offload_backend_config *config, char text[], size_t size)
 {
 	static const char *const modes[] = { "launch", "graph", "persistent" };
+	char what[64];
 	for (uint32_t i = 0; i < config->model->layers_count; i++) {
 		if (config->model->layers[i].kind != LAYER_QUANTIZE)
 			continue;
@@ -325,7 +326,8 @@ static int cuda_create(struct gpu_offload_backend **out,
 		return error;
 	}
 	text[0] = '\0';
-	error = cuda_program_create(&cuda->program, &cuda->device, config->model, config->rows_max);
+	error = cuda_program_create(&cuda->program, &cuda->device, config->model, config->rows_max,
+		config->cuda_kernels);
 	if (error == 0)
 		error = places_make(cuda, text, size);
 	if (error != 0) {
@@ -337,9 +339,9 @@ static int cuda_create(struct gpu_offload_backend **out,
 		cuda_destroy(&cuda->backend);
 		return error;
 	}
+	cuda_program_describe(&cuda->program, what, sizeof(what));
 	snprintf(text, size, "%s%s, %s, %s", cuda->device.api.is_double ? "TEST DOUBLE of " : "",
-		cuda->device.name, cuda->program.fused ? "fused perceptron" : "layer by layer",
-		modes[config->cuda_mode]);
+		cuda->device.name, what, modes[config->cuda_mode]);
 	*out = &cuda->backend;
 	return 0;
 }

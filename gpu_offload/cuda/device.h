@@ -31,6 +31,23 @@ enum {
 	CUDA_GROUPS_MAX = 32, /* blocks of the persistent kernel that share one slot */
 };
 
+/* Tiles of products of matrices, and how they lie in shared memory. Lines are longer than tiles, so
+ * that neighbours in a column fall into different banks; all begin at multiples of 32 bytes. */
+enum {
+	CUDA_PRODUCT_ROWS = 64,
+	CUDA_PRODUCT_COLUMNS = 64,
+	CUDA_PRODUCT_DEPTH = 32,
+	CUDA_PRODUCT_X_LINE = CUDA_PRODUCT_DEPTH + 4,
+	CUDA_PRODUCT_W_LINE = CUDA_PRODUCT_COLUMNS + 4, /* of sums, too */
+	CUDA_PRODUCT_W_AT = CUDA_PRODUCT_ROWS * CUDA_PRODUCT_X_LINE,
+	CUDA_PRODUCT_ODD_AT = CUDA_PRODUCT_W_AT + CUDA_PRODUCT_DEPTH * CUDA_PRODUCT_W_LINE,
+	CUDA_PRODUCT_TAPS_AT = CUDA_PRODUCT_ODD_AT + CUDA_PRODUCT_ROWS,
+	CUDA_PRODUCT_FLOATS = CUDA_PRODUCT_TAPS_AT + 3 * CUDA_PRODUCT_DEPTH,
+};
+
+/* Numbers from here on, infinities and NaN are none that can be taken apart into two of TF32. */
+#define CUDA_PRODUCT_MAX 0x1p126f
+
 /* A perceptron: for each layer weights[inputs][outputs], then the bias. */
 struct cuda_mlp {
 	uint32_t layers;
@@ -115,6 +132,33 @@ CUDA_DEVICE float cuda_dense_unit(const struct cuda_layer *l, const float *x, ui
 	for (uint32_t i = 0; i < l->inputs; i++)
 		sum += x[i] * weights[(uint64_t)i * l->outputs + o];
 	return sum;
+}
+
+/*
+ * A layer Dense or Conv as a product of matrices for each group: rows x depth times depth x
+ * columns. A row is one position of one row of the batch.
+ */
+struct cuda_product {
+	uint32_t rows, columns, depth, groups, positions;
+};
+
+CUDA_DEVICE struct cuda_product cuda_product_of(const struct cuda_layer *l, uint32_t rows)
+{
+	struct cuda_product product = { rows, l->outputs, l->inputs, 1, l->units / l->outputs };
+	if (l->kind == CUDA_CONV) {
+		product.columns = l->outputs / l->groups;
+		product.depth = l->inputs / l->groups * l->h.kernel * l->w.kernel;
+		product.groups = l->groups;
+	}
+	product.rows *= product.positions;
+	return product;
+}
+
+CUDA_DEVICE uint64_t cuda_product_tiles(const struct cuda_product *product)
+{
+	uint64_t down = (product->rows + CUDA_PRODUCT_ROWS - 1) / CUDA_PRODUCT_ROWS;
+	uint64_t across = (product->columns + CUDA_PRODUCT_COLUMNS - 1) / CUDA_PRODUCT_COLUMNS;
+	return down * across * product->groups;
 }
 
 /* Where a tap reads; -1: outside. */

@@ -188,7 +188,8 @@ static int meter_create(struct meter *meter)
 	const struct cuda_api *api = &device->api;
 	uint64_t row = (gpu_offload_model_inputs(config->model) + 1) * sizeof(float);
 	size_t scratch;
-	int error = cuda_program_create(&meter->program, device, config->model, config->rows_max);
+	int error = cuda_program_create(
+		&meter->program, device, config->model, config->rows_max, config->cuda_kernels);
 	if (error == 0)
 		error = cuda_device_check(
 			device, api->host_alloc(&meter->host, 2 * (size_t)COPY_BYTES,

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,9 @@ static_assert(sizeof(struct cuda_slot) == 192 && offsetof(struct cuda_slot, done
 	"the ring");
 
 enum { SCRATCH_FLOATS_MAX = 1 << 24, GRID_MAX = 1 << 16 };
+
+/* From where on a product of matrices is thought to pay, by counting; not measured. */
+enum { PRODUCT_DEPTH_MIN = 32, PRODUCT_COLUMNS_MIN = 16 };
 
 int cuda_device_check(struct cuda_device *device, int result)
 {
@@ -53,6 +57,7 @@ static int load_kernels(struct cuda_device *device, char text[], size_t size)
 	} kernels[] = {
 		{ "sheaf_mlp", &device->mlp },
 		{ "sheaf_layer", &device->layer },
+		{ "sheaf_product", &device->product },
 		{ "sheaf_label", &device->label },
 		{ "sheaf_persistent", &device->persistent },
 	};
@@ -317,6 +322,40 @@ static bool choose_fused(struct cuda_program *program)
 	return floats * sizeof(float) <= (uint64_t)program->device->shared_bytes;
 }
 
+/* Whether weights can be taken apart. */
+static bool weights_in_reach(const float *weights, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!(fabsf(weights[i]) < CUDA_PRODUCT_MAX))
+			return false;
+	}
+	return true;
+}
+
+static bool choose_product(const struct layer *layer, const struct cuda_layer *to,
+	enum gpu_offload_cuda_kernels kernels)
+{
+	if (kernels == GPU_OFFLOAD_CUDA_PLAIN ||
+		(layer->kind != LAYER_DENSE && layer->kind != LAYER_CONV))
+		return false;
+	struct cuda_product product = cuda_product_of(to, 1);
+	size_t count = (size_t)product.depth * product.columns * product.groups;
+	bool large = product.depth >= PRODUCT_DEPTH_MIN && product.columns >= PRODUCT_COLUMNS_MIN;
+	return (large || kernels == GPU_OFFLOAD_CUDA_TENSOR) &&
+	       weights_in_reach(
+		       layer->kind == LAYER_DENSE ? layer->dense.weights : layer->conv.weights,
+		       count);
+}
+
+static void choose_products(struct cuda_program *program, enum gpu_offload_cuda_kernels kernels)
+{
+	for (uint32_t i = 0; i < program->model->layers_count && !program->fused; i++) {
+		program->products[i] =
+			choose_product(&program->model->layers[i], &program->layers[i], kernels);
+		program->products_count += program->products[i];
+	}
+}
+
 static int fill_device(struct cuda_program *program)
 {
 	struct cuda_device *device = program->device;
@@ -350,21 +389,27 @@ static void fill_scratch(struct cuda_program *program, uint32_t rows_max)
 }
 
 int cuda_program_create(struct cuda_program *program, struct cuda_device *device,
-	const struct gpu_offload_model *model, uint32_t rows_max)
+	const struct gpu_offload_model *model, uint32_t rows_max,
+	enum gpu_offload_cuda_kernels kernels)
 {
 	*program = (struct cuda_program){ .model = model, .device = device };
-	program->fused = choose_fused(program);
+	program->fused = kernels == GPU_OFFLOAD_CUDA_BEST && choose_fused(program);
 	program->layers = calloc(model->layers_count, sizeof(*program->layers));
 	program->values = calloc(model->values_count, sizeof(*program->values));
-	int error = program->layers == NULL || program->values == NULL ? -ENOMEM : 0;
+	program->products = calloc(model->layers_count, sizeof(*program->products));
+	int error = program->layers == NULL || program->values == NULL || program->products == NULL
+			    ? -ENOMEM
+			    : 0;
 	if (error == 0) {
 		fill_scratch(program, rows_max);
 		error = fill_device(program);
 	}
-	void *const kernels[] = { device->mlp, device->persistent };
+	if (error == 0)
+		choose_products(program, kernels);
+	void *const fused[] = { device->mlp, device->persistent };
 	for (size_t i = 0; error == 0 && program->fused && i < 2; i++)
 		error = cuda_device_check(
-			device, device->api.function_attribute(kernels[i], CUDA_FUNCTION_SHARED,
+			device, device->api.function_attribute(fused[i], CUDA_FUNCTION_SHARED,
 					(int)program->shared_bytes));
 	if (error != 0)
 		cuda_program_destroy(program);
@@ -375,6 +420,8 @@ void cuda_program_free(struct cuda_program *program)
 {
 	free(program->layers);
 	free(program->values);
+	free(program->products);
+	program->products = NULL;
 	program->layers = NULL;
 	program->values = NULL;
 }
@@ -388,6 +435,17 @@ void cuda_program_destroy(struct cuda_program *program)
 }
 
 /* ---- launches ----------------------------------------------------------------------------- */
+
+void cuda_program_describe(const struct cuda_program *program, char text[], size_t size)
+{
+	if (program->fused)
+		snprintf(text, size, "fused perceptron");
+	else if (program->products_count == 0)
+		snprintf(text, size, "layer by layer");
+	else
+		snprintf(text, size, "layer by layer, %u of %u on tensor cores",
+			program->products_count, program->model->layers_count);
+}
 
 size_t cuda_program_scratch(const struct cuda_program *program)
 {
@@ -417,6 +475,22 @@ static int launch_mlp(struct cuda_program *program, const struct cuda_rows *rows
 		program->shared_bytes, stream, arguments);
 }
 
+/* One layer over rows. at: addresses of its input, its second one, and its output. */
+static int launch_layer(
+	struct cuda_program *program, uint32_t number, uint64_t at[3], uint32_t rows, void *stream)
+{
+	struct cuda_device *device = program->device;
+	struct cuda_layer *layer = &program->layers[number];
+	void *arguments[] = { layer, &at[0], &at[1], &at[2], &rows };
+	if (!program->products[number])
+		return launch(device, device->layer, blocks_for((uint64_t)rows * layer->units), 0,
+			stream, arguments);
+	struct cuda_product product = cuda_product_of(layer, rows);
+	uint64_t tiles = cuda_product_tiles(&product);
+	return launch(device, device->product, tiles < GRID_MAX ? (unsigned int)tiles : GRID_MAX,
+		CUDA_PRODUCT_FLOATS * sizeof(float), stream, arguments);
+}
+
 /* All layers over a chunk of rows; scores are the last value, so they are copied by it. */
 static int launch_chunk(struct cuda_program *program, const struct cuda_rows *chunk,
 	cuda_address scratch, void *stream)
@@ -434,10 +508,7 @@ static int launch_chunk(struct cuda_program *program, const struct cuda_rows *ch
 					? chunk->scores
 					: scratch + program->values[numbers[j]] * program->chunk *
 							    sizeof(float);
-		void *arguments[] = { &program->layers[i], &at[0], &at[1], &at[2], &rows };
-		error = launch(program->device, program->device->layer,
-			blocks_for((uint64_t)rows * program->layers[i].units), 0, stream,
-			arguments);
+		error = launch_layer(program, i, at, rows, stream);
 	}
 	uint64_t scores = chunk->scores != 0 ? chunk->scores
 					     : scratch + program->values[model->result] *

@@ -2,7 +2,9 @@
 /*
  * Private to gpu_offload/: a model on a device: its weights, and the launches that run it over
  * rows. A perceptron whose weights fit into one processor's shared memory takes the fused kernel;
- * anything else goes layer by layer.
+ * anything else goes layer by layer, large layers Dense and Conv on tensor cores. Which kernel a
+ * layer takes depends on its shape alone, never on the number of rows: a row's scores are the same
+ * in every batch.
  */
 #pragma once
 
@@ -15,7 +17,7 @@ struct cuda_device {
 	struct cuda_api api;
 	int device;
 	void *context, *module;
-	void *mlp, *layer, *label, *persistent; /* kernels */
+	void *mlp, *layer, *product, *label, *persistent; /* kernels */
 	int processors, shared_bytes;
 	int error; /* of the driver, the last */
 	char name[64];
@@ -28,6 +30,8 @@ struct cuda_program {
 	struct cuda_mlp mlp;
 	uint32_t shared_bytes;
 	struct cuda_layer *layers;
+	bool *products; /* which layers are products on tensor cores */
+	uint32_t products_count;
 	cuda_address weights;
 	uint64_t *values; /* first float of each value in a slot's scratch, per row of a chunk */
 	uint64_t row_floats;
@@ -45,10 +49,13 @@ void cuda_device_close(struct cuda_device *device);
 int cuda_device_check(struct cuda_device *device, int result);
 
 int cuda_program_create(struct cuda_program *program, struct cuda_device *device,
-	const struct gpu_offload_model *model, uint32_t rows_max);
+	const struct gpu_offload_model *model, uint32_t rows_max,
+	enum gpu_offload_cuda_kernels kernels);
 void cuda_program_destroy(struct cuda_program *program);
 /* Only what the host has of it: the device may still be at work. */
 void cuda_program_free(struct cuda_program *program);
+/* "fused perceptron", "layer by layer, 3 of 7 on tensor cores". */
+void cuda_program_describe(const struct cuda_program *program, char text[], size_t size);
 /* Bytes of scratch that one run in flight needs; 0: none. */
 size_t cuda_program_scratch(const struct cuda_program *program);
 /* Put the launches for rows on a stream. */

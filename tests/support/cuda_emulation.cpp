@@ -128,6 +128,7 @@ struct block {
 	size_t stack_size;
 	void *tsan;
 	fiber *running;
+	uint32_t favoured; /* warps, as bits */
 	unsigned int begun, ended, fibers_count;
 	unsigned int order[THREADS_MAX]; /* in which threads begin */
 	fiber *turns[THREADS_MAX];
@@ -244,14 +245,28 @@ void block_free(block *b)
 
 /* ---- turns -------------------------------------------------------------------------------- */
 
-/* Whoever can go on does, in a random order; then threads that have not begun. */
-bool take_turns(block *b)
+unsigned int gather_ready(block *b, uint32_t warps)
 {
 	unsigned int ready = 0;
 	for (unsigned int i = 0; i < b->fibers_count; i++) {
-		if (b->fibers[i].where == state::READY)
-			b->turns[ready++] = &b->fibers[i];
+		fiber *f = &b->fibers[i];
+		if (f->where == state::READY && (warps >> f->thread / WARP & 1) != 0)
+			b->turns[ready++] = f;
 	}
+	return ready;
+}
+
+/*
+ * Whoever can go on does, in a random order; then threads that have not begun. Some warps are
+ * favoured for a while, so that others fall far behind.
+ */
+bool take_turns(block *b)
+{
+	if (draw(b, 16) == 0)
+		b->favoured = draw(b, UINT32_MAX);
+	unsigned int ready = gather_ready(b, b->favoured);
+	if (ready == 0)
+		ready = gather_ready(b, UINT32_MAX);
 	unsigned int left = ready;
 	while (left > 0) {
 		unsigned int at = draw(b, left);

@@ -36,7 +36,14 @@ void run_persistent(const void *arguments)
 	sheaf_persistent(a->mlp, a->x);
 }
 
-void (*const kernels[KERNELS])(const void *) = { run_mlp, run_layer, run_label, run_persistent };
+void run_product(const void *arguments)
+{
+	const kernel_arguments *a = (const kernel_arguments *)arguments;
+	sheaf_product(a->layer, a->x, a->second, a->y, a->count);
+}
+
+void (*const kernels[KERNELS])(
+	const void *) = { run_mlp, run_layer, run_label, run_persistent, run_product };
 } // namespace
 
 void cuda_kernels_run(const kernel_launch *launch, uint64_t seed, void (*wait)(void))

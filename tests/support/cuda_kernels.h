@@ -11,7 +11,7 @@ void *mock_at(uint64_t address);
 #endif
 #include "gpu_offload/cuda/device.h"
 
-enum kernel { KERNEL_MLP, KERNEL_LAYER, KERNEL_LABEL, KERNEL_PERSISTENT, KERNELS };
+enum kernel { KERNEL_MLP, KERNEL_LAYER, KERNEL_LABEL, KERNEL_PERSISTENT, KERNEL_PRODUCT, KERNELS };
 
 /* Of all kernels; each uses its own. */
 struct kernel_arguments {
