@@ -65,7 +65,10 @@ uint64_t pipeline_memory_huge_free(const char *root)
 		if (sscanf(entry->d_name, "hugepages-%" SCNu64 "kB", &size_kb) != 1)
 			continue;
 		snprintf(path, sizeof(path), "%s/%.255s", folder, entry->d_name);
-		bytes += read_number(root, path, "free_hugepages", "", 0) * size_kb * 1024;
+		/* Free ones may be promised to who has mapped them and not touched them yet. */
+		uint64_t free = read_number(root, path, "free_hugepages", "", 0);
+		uint64_t promised = read_number(root, path, "resv_hugepages", "", 0);
+		bytes += (free > promised ? free - promised : 0) * size_kb * 1024;
 	}
 	closedir(directory);
 	return bytes;

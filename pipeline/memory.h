@@ -35,7 +35,7 @@ struct pipeline_memory_part {
  */
 uint64_t pipeline_memory_available(const char *root);
 
-/* Bytes of free explicit huge pages, over all sizes. */
+/* Bytes of explicit huge pages that are free and promised to nobody, over all sizes. */
 uint64_t pipeline_memory_huge_free(const char *root);
 
 /*

@@ -42,11 +42,15 @@ def is_sanitized():
 SANITIZED = is_sanitized()
 
 
+# Runs on explicit huge pages fail when others take the last ones meanwhile; one test takes them.
+REPLAY = (SHEAF, "replay", "--no-huge")
+
+
 class Replay:
     """One run of `sheaf replay`."""
 
     def __init__(self, *arguments, **more):
-        done = subprocess.run([SHEAF, "replay", *map(str, arguments), "--json", "-", "-q"],
+        done = subprocess.run([*REPLAY, *map(str, arguments), "--json", "-", "-q"],
                               capture_output=True, timeout=TIMEOUT_S, check=False, **more)
         self.status = done.returncode
         self.errors = done.stderr.decode(errors="replace").strip()
@@ -193,9 +197,21 @@ class Same(Folder):
         for more in (("--max-gap", "50us"), ("--speed", 3), ("--burst", 1), ("--burst", 256),
                      ("--reframer", "off"), ("--reframer", "delay=2ms,held=100"),
                      ("--bypass", "udp and greater 200"), ("--ablate", "burst,runs"),
-                     ("--hash", "siphash"), ("--rx", "cold"), ("--no-huge",),
+                     ("--hash", "siphash"), ("--rx", "cold"),
                      ("--timeout", "udp_unreplied=1ms,udp_replied=1ms,tcp_established=3ms")):
             self.agree(self.main, *CHAIN, *more)
+
+    def test_for_huge_pages(self):
+        """The same from huge pages, where there are some that nobody else takes."""
+        plain = Replay(self.main, *CHAIN)
+        for how in ("off", "on"):
+            huge = Replay(self.main, *CHAIN, "--no-huge=off", "--stream", how)
+            if huge.status == EXIT_RUN and "Cannot allocate memory" in huge.errors:
+                self.skipTest(f"others took the huge pages: {huge.errors}")
+            self.assertEqual((huge.status, huge.errors), (plain.status, plain.errors))
+            self.assertEqual(huge.results(), plain.results())
+            if not huge.document["run"]["machine"]["huge_pages"]:
+                self.skipTest("no free huge pages")
 
     def test_for_frames_of_every_size(self):
         sizes = (0, 1, 1400, 1860, 1861, 1900, 9000, 30000, 65400, 65407, 70000, 200000)
@@ -371,11 +387,11 @@ class Live(Folder):
         pipe = self.folder / "told"
         os.mkfifo(pipe)
         self.feed(pipe, 40, 0.03)
-        done = subprocess.run([SHEAF, "replay", pipe, "--stream", "on"], capture_output=True,
+        done = subprocess.run([*REPLAY, pipe, "--stream", "on"], capture_output=True,
                               timeout=TIMEOUT_S, check=True, text=True)
         self.assertRegex(done.stdout, r"reader +starved a worker \d+ times, \d+\.\d % of the time")
         # What fits the chunks is there before the worker starts.
-        done = subprocess.run([SHEAF, "replay", self.third, "--stream", "on"],
+        done = subprocess.run([*REPLAY, self.third, "--stream", "on"],
                               capture_output=True, timeout=TIMEOUT_S, check=True, text=True)
         self.assertRegex(done.stdout, "reader +never starved a worker")
 
@@ -395,7 +411,7 @@ class Live(Folder):
             self.assertEqual((done.status, done.mode()), (EXIT_OK, "memory"), done.errors)
 
     def interrupt(self, *arguments, after_s=0.7, stdin=None):
-        command = [SHEAF, "replay", *map(str, arguments), "--json", "-", "-q"]
+        command = [*REPLAY, *map(str, arguments), "--json", "-", "-q"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               stdin=stdin) as child:
             time.sleep(after_s)
@@ -439,7 +455,7 @@ class Live(Folder):
     def test_a_capture_that_changes_between_passes_is_refused(self):
         path = self.folder / "growing.pcap"
         path.write_bytes(self.main.read_bytes())
-        command = [SHEAF, "replay", path, "--stream", "on", "--loop", "1000000", "-q"]
+        command = [*REPLAY, path, "--stream", "on", "--loop", "1000000", "-q"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
             time.sleep(0.7)
             with open(path, "ab") as out:
@@ -482,7 +498,7 @@ class Choice(Folder):
             os.truncate(path, 2 << 40)
         except OSError as error:
             self.skipTest(f"no large files here: {error}")
-        command = [SHEAF, "replay", path, "--json", "-", "-q"]
+        command = [*REPLAY, path, "--json", "-", "-q"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
             time.sleep(2)
             child.send_signal(signal.SIGINT)
@@ -530,7 +546,7 @@ class Choice(Folder):
                 "subprocess.run(sys.argv[1:], check=True)\n"
                 "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n")
         done = subprocess.run(
-            [sys.executable, "-c", code, SHEAF, "replay", path, "--stream", how, "--no-huge",
+            [sys.executable, "-c", code, *REPLAY, path, "--stream", how,
              "--conns", "1000", "-q"], capture_output=True, timeout=TIMEOUT_S, check=True)
         return int(re.search(rb"(\d+)\s*$", done.stdout).group(1)) * 1024
 

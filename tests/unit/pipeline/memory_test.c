@@ -68,6 +68,10 @@ static void what_the_machine_says(void **state)
 	put("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "0\n");
 	assert_int_equal(pipeline_memory_available(root), (8 + 6) * MB);
 	assert_int_equal(pipeline_memory_huge_free(root), 6 * MB);
+	put("sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "2\n");
+	assert_int_equal(pipeline_memory_huge_free(root), 2 * MB);
+	put("sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "5\n");
+	assert_int_equal(pipeline_memory_huge_free(root), 0);
 }
 
 static void groups_of_version_2(void **state)
