@@ -84,7 +84,7 @@ static int load_file(
 	FILE *file = fopen(path, "rb");
 	int result = file == NULL || fstat(fileno(file), &status) != 0 ? -errno : 0;
 	if (result == 0 && !S_ISREG(status.st_mode))
-		result = S_ISDIR(status.st_mode) ? -EISDIR : -EINVAL;
+		result = S_ISDIR(status.st_mode) ? -EISDIR : -ESPIPE;
 	if (result == 0 && status.st_size > ONNX_BYTES_MAX)
 		result = -EFBIG;
 	*bytes = NULL;
@@ -100,7 +100,8 @@ static int load_file(
 		fclose(file);
 	if (result != 0) {
 		free(*bytes);
-		snprintf(error, error_size, "%s: %s", path, strerror(-result));
+		snprintf(error, error_size, "%s: %s", path,
+			result == -ESPIPE ? "not a regular file" : strerror(-result));
 	}
 	return result;
 }

@@ -116,8 +116,8 @@ struct bench_deletion_result {
 	uint64_t live_max; /* of the oracle */
 	double live_mean;  /* after warm-up */
 	double tsc_hz;
-	struct counters_sum counted; /* of all: for why something was not */
-	char message[BENCH_DELETION_MESSAGE_SIZE];
+	struct counters_sum counted;               /* of all: for why something was not */
+	char message[BENCH_DELETION_MESSAGE_SIZE]; /* refusal; or where a capture is damaged */
 };
 
 void bench_deletion_options_defaults(struct bench_deletion_options *options);

@@ -156,6 +156,9 @@ static int load_packets(struct bench_deletion *bench)
 	if (error != 0 && error != -EINTR)
 		snprintf(bench->result->message, BENCH_DELETION_MESSAGE_SIZE, "%s",
 			traces_packets_message(stream));
+	if (error == 0 && bench->options->trace != NULL)
+		bench_packets_tell_damage(report, bench->options->trace, bench->result->message,
+			BENCH_DELETION_MESSAGE_SIZE);
 	traces_packets_destroy(stream);
 	free(report);
 	if (error == 0 && bench->packets.flow_packets == 0) {

@@ -462,6 +462,7 @@ int bench_lb_run(const struct bench_lb_options *options, struct bench_lb_result 
 	const atomic_bool *stop)
 {
 	struct bench *bench = calloc(1, sizeof(*bench));
+	char damage[BENCH_LB_MESSAGE_SIZE];
 	memset(result, 0, sizeof(*result));
 	if (bench == NULL)
 		return -ENOMEM;
@@ -475,6 +476,7 @@ int bench_lb_run(const struct bench_lb_options *options, struct bench_lb_result 
 		options->conns, conn_bytes, "--conns", result->message, sizeof(result->message));
 	if (error == 0)
 		error = load_traffic(bench);
+	memcpy(damage, result->message, sizeof(damage)); /* chains write there, too */
 	if (error == 0)
 		error = load_schedule(bench);
 	if (error == 0)
@@ -489,6 +491,8 @@ int bench_lb_run(const struct bench_lb_options *options, struct bench_lb_result 
 		if (options->flood > 0)
 			summarise(&row->flood, bench->cycles[row->policy][1], options->repeats);
 	}
+	if (error == 0)
+		memcpy(result->message, damage, sizeof(damage));
 	bench_traffic_destroy(&bench->calm);
 	bench_traffic_destroy(&bench->flood);
 	free(bench);

@@ -70,8 +70,8 @@ struct bench_lb_result {
 	uint32_t changes_count;
 	struct chain_lb_change changes[CHAIN_LB_CHANGES_MAX];
 	double tsc_hz;
-	struct counters_sum counted; /* of all: for why something was not */
-	char message[BENCH_LB_MESSAGE_SIZE];
+	struct counters_sum counted;         /* of all: for why something was not */
+	char message[BENCH_LB_MESSAGE_SIZE]; /* refusal; or where a capture is damaged */
 };
 
 void bench_lb_options_defaults(struct bench_lb_options *options);

@@ -4,6 +4,8 @@
 #include "base/parse.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,4 +153,16 @@ void bench_packets_destroy(struct bench_packets *packets)
 	packets->packets = NULL;
 	packets->frames = NULL;
 	packets->count = 0;
+}
+
+void bench_packets_tell_damage(const struct traces_load_report *report, const char *path,
+	char *message, size_t message_size)
+{
+	const struct traces_damage *first = &report->damages[0];
+	if (report->damages_count == 0)
+		return;
+	snprintf(message, message_size,
+		"%s: damaged at packet %" PRIu64 ", byte %" PRIu64
+		": %s: what is behind is left out",
+		path, first->packet, first->offset, first->reason);
 }

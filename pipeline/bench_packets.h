@@ -22,3 +22,7 @@ struct bench_packets {
 int bench_packets_load(struct bench_packets *out, struct traces_packets *stream,
 	uint64_t packets_max, const atomic_bool *stop);
 void bench_packets_destroy(struct bench_packets *packets);
+
+/* Where a loaded capture is damaged, in one line; message stays as it is when it is not. */
+void bench_packets_tell_damage(const struct traces_load_report *report, const char *path,
+	char *message, size_t message_size);

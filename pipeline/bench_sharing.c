@@ -69,6 +69,9 @@ static int load_trace(struct bench_sharing *bench)
 	error = bench_packets_load(&bench->packets, stream, bench->options->packets, bench->stop);
 	if (error != 0 && error != -EINTR)
 		snprintf(message, BENCH_SHARING_MESSAGE_SIZE, "%s", traces_packets_message(stream));
+	if (error == 0)
+		bench_packets_tell_damage(
+			report, bench->options->trace, message, BENCH_SHARING_MESSAGE_SIZE);
 	traces_packets_destroy(stream);
 	free(report);
 	if (error == 0 && bench->packets.flow_packets == 0) {

@@ -93,8 +93,8 @@ struct bench_sharing_result {
 	uint64_t flows;
 	uint32_t conns, cpus;
 	double tsc_hz;
-	struct counters_sum counted; /* of all: for why something was not */
-	char message[BENCH_SHARING_MESSAGE_SIZE];
+	struct counters_sum counted;              /* of all: for why something was not */
+	char message[BENCH_SHARING_MESSAGE_SIZE]; /* refusal; or where a capture is damaged */
 };
 
 void bench_sharing_options_defaults(struct bench_sharing_options *options);

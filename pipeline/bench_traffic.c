@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "base/sort.h"
 #include "conntrack/conntrack.h"
+#include "pipeline/bench_packets.h"
 
 #include <errno.h>
 #include <math.h>
@@ -269,6 +270,7 @@ int bench_traffic_load(
 		snprintf(message, TRACES_MESSAGE_SIZE, "%s", report.message);
 		return error;
 	}
+	bench_packets_tell_damage(&report, path, message, TRACES_MESSAGE_SIZE);
 	error = traces_trace_create(&traffic->trace);
 	if (error == 0)
 		error = sieve_create(&sieve);

@@ -21,6 +21,7 @@ struct bench_traffic {
 /* -ENOMEM; -EINTR: stop (may be NULL) was set; -EINVAL, ... with message. */
 int bench_traffic_make(struct bench_traffic *traffic, uint64_t flows, uint64_t packets,
 	uint64_t duration_ns, uint64_t seed, const atomic_bool *stop);
+/* message: also, where 0, the first place where the capture is damaged; else as it was. */
 int bench_traffic_load(
 	struct bench_traffic *traffic, const char *path, const atomic_bool *stop, char *message);
 /* The same packets with `rate` SYNs of nobody after each. */

@@ -175,6 +175,8 @@ enum pipeline_exit command_bench_lb(struct command *command, struct options *opt
 	if (code == PIPELINE_EXIT_OK)
 		code = command_json_write(command, options,
 			options->json != NULL ? document(command, bench, result) : NULL);
+	if (code == PIPELINE_EXIT_OK && result->message[0] != '\0')
+		code = command_error(command, PIPELINE_EXIT_DAMAGED, "%s", result->message);
 	free(result);
 	return code;
 }

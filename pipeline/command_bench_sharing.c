@@ -331,6 +331,8 @@ enum pipeline_exit command_bench_sharing(struct command *command, struct options
 			options->json != NULL ? document(command, bench, result) : NULL);
 	if (code == PIPELINE_EXIT_OK && any_failure(result))
 		code = command_error(command, PIPELINE_EXIT_BOOKS, "the judge found failures");
+	if (code == PIPELINE_EXIT_OK && result->message[0] != '\0')
+		code = command_error(command, PIPELINE_EXIT_DAMAGED, "%s", result->message);
 	free(result);
 	return code;
 }

@@ -156,6 +156,16 @@ class Command(unittest.TestCase):
         self.assertEqual(document["trace"]["damages"][0]["packet"], 100)
         self.assertTrue(document["books"]["balanced"])
 
+    def test_benchmarks_tell_damage_too(self):
+        path = self.generated("--tcp", packets=1000)
+        path.write_bytes(path.read_bytes()[:-10])
+        for bench in ("deletion", "lb", "sharing"):
+            done = run("bench", bench, "--trace", path, "--json", "-", "--quiet")
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertRegex(done.stderr, r"\Asheaf: .*made\.pcap: damaged at packet 1000, byte "
+                             r"\d+: [^\n]+: what is behind is left out\n\Z")
+            json.loads(done.stdout)
+
     def test_information_of_several_files_is_one_document(self):
         first, second = self.generated(name="a.pcap"), self.generated(name="b.pcap", packets=7)
         done = run("trace", "info", first, self.folder / "none.pcap", second, "--json", "-",
