@@ -52,11 +52,11 @@ static void try_export(const struct cuda_device *device, struct gpu_offload_gpu_
 	if (result == CUDA_OK) {
 		result =
 			api->handle_for_range(&fd, memory, EXPORT_BYTES, CUDA_HANDLE_DMA_BUF_FD, 0);
+		if (fd >= 0)
+			close(fd);
 		api->mem_free(memory);
 	}
 	info->dma_buf_exported = result == CUDA_OK && fd >= 0;
-	if (fd >= 0)
-		close(fd);
 	if (!info->dma_buf_exported)
 		snprintf(info->dma_buf_text, sizeof(info->dma_buf_text), "%s",
 			result == CUDA_OK ? "no file descriptor came back"

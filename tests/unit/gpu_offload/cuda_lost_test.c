@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Inputs are taken from where the caller has them, but for what is copied when that cannot be. */
@@ -143,6 +144,8 @@ static void hang_does_not_keep_who_sleeps(void **state)
 		world->control->hang = true;
 		world->step_ns = UINT64_C(100000000000);
 		cuda_world_run_all(backend, model, 1, &books);
+		cuda_world_assert_lost(
+			backend, -ETIMEDOUT, "TEST DOUBLE of no GPU 0: no answer within 1e+03 s");
 		gpu_offload_backend_destroy(backend);
 		cuda_world_judge(model, &books, &failed);
 		assert_int_equal(failed, -ETIMEDOUT);
@@ -258,6 +261,34 @@ static void memory_of_a_silent_device_is_left_alone(void **state)
 	}
 }
 
+/* What sleeping needs of the system may be used up. */
+static void sleeping_that_cannot_be_had_is_told(void **state)
+{
+	struct world *world = *state;
+	struct gpu_offload_backend *backend;
+	char why[GPU_OFFLOAD_MESSAGE_SIZE];
+	struct rlimit before;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	int next = dup(0);
+	assert_true(next >= 0);
+	close(next);
+	for (rlim_t room = 0; room < 2; room++) { /* for none, and for one of two */
+		const struct rlimit few = { (rlim_t)next + room, before.rlim_max };
+		cuda_world_reset(world);
+		struct gpu_offload_model *model = cuda_world_model(world, true);
+		world->wait = GPU_OFFLOAD_WAIT_BLOCK;
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		/* The library itself wants a descriptor while it is loaded: it is there already. */
+		int error = cuda_world_backend(world, "cuda", model, 0, &backend, why);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+		assert_int_equal(error, -EMFILE);
+		assert_string_equal(why, "cuda: no GPU 0: Too many open files");
+		cuda_world_assert_all_given_back(world->control);
+		gpu_offload_model_destroy(model);
+	}
+	world->wait = GPU_OFFLOAD_WAIT_POLL;
+}
+
 static uint64_t clock_of_world(void *clock)
 {
 	struct world *world = clock;
@@ -357,6 +388,7 @@ int main(int argc, char **argv)
 			pinned_memory_is_bounded_and_stays_with_a_lost_device, &world),
 		cmocka_unit_test_prestate(hosts_wait_in_three_ways, &world),
 		cmocka_unit_test_prestate(hang_does_not_keep_who_sleeps, &world),
+		cmocka_unit_test_prestate(sleeping_that_cannot_be_had_is_told, &world),
 		cmocka_unit_test_prestate(rates_are_measured_or_say_why_not, &world),
 		cmocka_unit_test_prestate(probe_tells_what_the_driver_does_not, &world),
 		cmocka_unit_test_prestate(lost_device_says_why, &world),
