@@ -171,3 +171,8 @@ void gpu_offload_backend_unpin(struct gpu_offload_backend *backend, void *memory
  * |expected|; NaN equals NaN, infinities equal themselves.
  */
 bool gpu_offload_scores_close(float got, float expected);
+
+/* Whether a row's numbers may leave what 32-bit floats hold on their way through the model: then a
+ * back end that computes in them may say infinity or NaN where cpu-ref, in double precision, does
+ * not. By bounds: products and sums of the largest numbers. ref: cpu-ref, nothing in flight. */
+bool gpu_offload_ref_may_overflow(struct gpu_offload_backend *ref, const float *row);

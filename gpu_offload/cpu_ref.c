@@ -7,6 +7,7 @@
 #include "gpu_offload/layers.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,6 +279,66 @@ static uint32_t run_row(struct cpu_ref *ref, const float *inputs, float *scores)
 		}
 	}
 	return best;
+}
+
+static double largest(const double *values, uint32_t count)
+{
+	double most = 0;
+	for (uint32_t i = 0; i < count; i++)
+		most = fmax(most, fabs(values[i]));
+	return most;
+}
+
+static double largest_weight(const float *weights, size_t count)
+{
+	double most = 0;
+	for (size_t i = 0; i < count; i++)
+		most = fmax(most, fabs((double)weights[i]));
+	return most;
+}
+
+/* What no sum within a layer exceeds, of inputs up to x. */
+static double layer_bound(const struct layer *layer, double x)
+{
+	size_t taps;
+	switch (layer->kind) {
+	case LAYER_DENSE:
+		return x * layer->dense.inputs *
+			       largest_weight(layer->dense.weights,
+				       (size_t)layer->dense.inputs * layer->dense.outputs) +
+		       largest_weight(layer->dense.bias, layer->dense.outputs);
+	case LAYER_CONV:
+		taps = (size_t)layer->conv.channels_in / layer->conv.groups * layer->conv.h.kernel *
+		       layer->conv.w.kernel;
+		return x * (double)taps *
+			       largest_weight(
+				       layer->conv.weights, taps * layer->conv.channels_out) +
+		       largest_weight(layer->conv.bias, layer->conv.channels_out);
+	case LAYER_AFFINE:
+		return x * largest_weight(layer->affine.scale, layer->affine.channels) +
+		       largest_weight(layer->affine.shift, layer->affine.channels);
+	case LAYER_AVERAGE_POOL:
+		return x * layer->pool.h.kernel * layer->pool.w.kernel;
+	default:
+		return 2 * x;
+	}
+}
+
+bool gpu_offload_ref_may_overflow(struct gpu_offload_backend *backend, const float *row)
+{
+	struct cpu_ref *ref = (struct cpu_ref *)backend;
+	const struct gpu_offload_model *model = backend->config.model;
+	(void)run_row(ref, row, NULL);
+	for (uint32_t i = 0; i < model->layers_count; i++) {
+		const struct layer *layer = &model->layers[i];
+		double x = largest(ref->values[layer->input], model->values[layer->input]);
+		if (layer->kind == LAYER_ADD)
+			x = fmax(x,
+				largest(ref->values[layer->second], model->values[layer->second]));
+		if (!(layer_bound(layer, x) <= FLT_MAX))
+			return true;
+	}
+	return false;
 }
 
 static int ref_submit(struct gpu_offload_backend *backend, struct gpu_offload_batch *batch)

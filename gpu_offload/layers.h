@@ -117,7 +117,9 @@ struct layer_trees {
 	uint32_t *roots;
 	struct tree_node *nodes;
 	struct tree_weight *weights;
-	float *base; /* classes: where the sums start */
+	float *base;                           /* classes: where the sums start */
+	uint32_t *labels;                      /* what the file calls each class; NULL: its index */
+	char (*names)[GPU_OFFLOAD_LABEL_SIZE]; /* the same in words; NULL: it has none */
 };
 
 struct layer {

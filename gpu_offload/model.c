@@ -112,6 +112,8 @@ void layer_free(struct layer *layer)
 		free(layer->trees.nodes);
 		free(layer->trees.weights);
 		free(layer->trees.base);
+		free(layer->trees.labels);
+		free(layer->trees.names);
 		break;
 	default:
 		break;
@@ -181,6 +183,37 @@ static void format_text(const struct gpu_offload_model *model, char text[], size
 				layer->kind == LAYER_DENSE && layer->dense.integer ? "(int8)" : "");
 		used = append(text, size, used, piece);
 	}
+}
+
+/* Trees whose sums are the scores; NULL: others make them. */
+static const struct layer_trees *trees_of(const struct gpu_offload_model *model)
+{
+	for (uint32_t i = 0; i < model->layers_count; i++) {
+		const struct layer *layer = &model->layers[i];
+		if (layer->kind == LAYER_TREES && layer->output == model->result)
+			return &layer->trees;
+	}
+	return NULL;
+}
+
+uint32_t gpu_offload_model_label(const struct gpu_offload_model *model, uint32_t class)
+{
+	const struct layer_trees *trees = trees_of(model);
+	return trees == NULL || trees->labels == NULL ? class : trees->labels[class];
+}
+
+uint32_t gpu_offload_model_class(const struct gpu_offload_model *model, uint32_t label)
+{
+	uint32_t class = 0;
+	while (class < model->classes && gpu_offload_model_label(model, class) != label)
+		class ++;
+	return class;
+}
+
+const char *gpu_offload_model_label_name(const struct gpu_offload_model *model, uint32_t class)
+{
+	const struct layer_trees *trees = trees_of(model);
+	return trees == NULL || trees->names == NULL ? NULL : trees->names[class];
 }
 
 void gpu_offload_model_info(

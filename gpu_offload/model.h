@@ -18,6 +18,7 @@ enum {
 	GPU_OFFLOAD_MESSAGE_SIZE = 256,
 	GPU_OFFLOAD_INPUTS_MAX = 1 << 16,
 	GPU_OFFLOAD_CLASSES_MAX = 4096,
+	GPU_OFFLOAD_LABEL_SIZE = 48,
 	GPU_OFFLOAD_WIDTHS_MAX = 16, /* of gpu_offload_model_create_mlp */
 };
 
@@ -57,5 +58,12 @@ void gpu_offload_model_destroy(struct gpu_offload_model *model);
 
 uint32_t gpu_offload_model_inputs(const struct gpu_offload_model *model);
 uint32_t gpu_offload_model_classes(const struct gpu_offload_model *model);
+/* What the file calls a class: classlabels_int64s of trees that make the scores, else its index.
+ * No two classes have the same. */
+uint32_t gpu_offload_model_label(const struct gpu_offload_model *model, uint32_t class);
+/* The class that is called so; the number of classes when none is. */
+uint32_t gpu_offload_model_class(const struct gpu_offload_model *model, uint32_t label);
+/* classlabels_strings, cut to GPU_OFFLOAD_LABEL_SIZE; NULL: it has none. */
+const char *gpu_offload_model_label_name(const struct gpu_offload_model *model, uint32_t class);
 void gpu_offload_model_info(
 	const struct gpu_offload_model *model, struct gpu_offload_model_info *info);

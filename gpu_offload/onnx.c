@@ -2,6 +2,7 @@
 #include "gpu_offload/onnx.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +82,9 @@ static int load_file(
 	const char *path, uint8_t **bytes, size_t *length, char error[], size_t error_size)
 {
 	struct stat status;
-	FILE *file = fopen(path, "rb");
+	/* A pipe that nobody writes to would keep a plain open waiting. */
+	int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
 	int result = file == NULL || fstat(fileno(file), &status) != 0 ? -errno : 0;
 	if (result == 0 && !S_ISREG(status.st_mode))
 		result = S_ISDIR(status.st_mode) ? -EISDIR : -ESPIPE;

@@ -428,6 +428,50 @@ static int fill_trees(struct onnx *onnx, struct reading *reading, struct layer_t
 	return error;
 }
 
+static int take_label(struct onnx *onnx, const struct onnx_element *element, void *user)
+{
+	struct layer_trees *trees = user;
+	if (element->integer < 0 || element->integer >= GPU_OFFLOAD_CLASSES_MAX)
+		return onnx_fail(onnx, -ENOTSUP,
+			"classlabels_int64s: got %" PRId64 ", expected 0 .. %d", element->integer,
+			GPU_OFFLOAD_CLASSES_MAX - 1);
+	for (uint32_t i = 0; i < element->index; i++) {
+		if (trees->labels[i] == (uint32_t)element->integer)
+			return onnx_fail(onnx, -EINVAL, "classlabels_int64s: got %" PRId64 " twice",
+				element->integer);
+	}
+	trees->labels[element->index] = (uint32_t)element->integer;
+	return 0;
+}
+
+static int take_name(struct onnx *onnx, const struct onnx_element *element, void *user)
+{
+	struct layer_trees *trees = user;
+	(void)onnx;
+	(void)onnx_text(element->string, trees->names[element->index]);
+	return 0;
+}
+
+/* Labels of the file's own, as numbers or in words. */
+static int read_labels(struct onnx *onnx, struct layer_trees *trees)
+{
+	uint32_t integers, strings;
+	int error = onnx_get_list(onnx, "classlabels_int64s", &integers, count_only, NULL);
+	if (error == 0)
+		error = onnx_get_list(onnx, "classlabels_strings", &strings, count_only, NULL);
+	if (error != 0)
+		return error;
+	if (integers > 0)
+		trees->labels = calloc(trees->classes, sizeof(*trees->labels));
+	else
+		trees->names = calloc(trees->classes, sizeof(*trees->names));
+	if (trees->labels == NULL && trees->names == NULL)
+		return onnx_fail(onnx, -ENOMEM, "out of memory");
+	return integers > 0
+		       ? onnx_get_list(onnx, "classlabels_int64s", &integers, take_label, trees)
+		       : onnx_get_list(onnx, "classlabels_strings", &strings, take_name, trees);
+}
+
 static int load_trees(struct onnx *onnx, struct reading *reading, struct layer_trees *trees)
 {
 	trees->nodes_count = reading->count;
@@ -450,6 +494,8 @@ static int load_trees(struct onnx *onnx, struct reading *reading, struct layer_t
 		error = onnx_fail(onnx, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; error == 0 && i < reading->count; i++)
 		reading->names[i].index = i;
+	if (error == 0)
+		error = read_labels(onnx, trees);
 	if (error == 0)
 		error = fill_trees(onnx, reading, trees);
 	free(reading->names);

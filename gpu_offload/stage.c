@@ -66,7 +66,9 @@ static void keep_verdict(struct gpu_offload_stage *stage, const struct gpu_offlo
 		.flow_id = answer->ticket.flow_id,
 		.asked_ns = answer->asked_ns,
 		.answered_ns = answer->answered_ns,
-		.label = answer->label,
+		.label = answer->outcome == GPU_OFFLOAD_ANSWERED
+				 ? gpu_offload_model_label(stage->config.model, answer->label)
+				 : 0,
 		.worker = stage->config.worker,
 	};
 }
@@ -463,10 +465,10 @@ static int check_config(
 	else
 		why[0] = '\0';
 	for (uint32_t i = 0; i < config->actions_count && why[0] == '\0'; i++) {
-		if (config->actions[i].label >= classes)
-			snprintf(why, size, "%s: got label '%u', expected 0..%u of the model",
+		if (gpu_offload_model_class(config->model, config->actions[i].label) == classes)
+			snprintf(why, size, "%s: got label '%u', expected one of the model",
 				gpu_offload_act_name(config->actions[i].act),
-				config->actions[i].label, classes - 1);
+				config->actions[i].label);
 	}
 	return why[0] == '\0' ? 0 : -EINVAL;
 }
@@ -489,7 +491,8 @@ static int allocate(struct gpu_offload_stage *stage)
 		(config->verdicts_max > 0 && stage->verdicts == NULL))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < config->actions_count; i++)
-		stage->actions[config->actions[i].label] = config->actions[i];
+		stage->actions[gpu_offload_model_class(config->model, config->actions[i].label)] =
+			config->actions[i];
 	return 0;
 }
 

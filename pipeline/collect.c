@@ -99,6 +99,17 @@ static void add_hold(struct base_histogram *sum, const struct worker *worker, do
 	}
 }
 
+static void collect_model(struct pipeline_result *result, const struct gpu_offload_model *model)
+{
+	gpu_offload_model_info(model, &result->infer_model);
+	for (uint32_t class = 0; class < result->infer_model.classes; class ++) {
+		const char *name = gpu_offload_model_label_name(model, class);
+		result->infer_labels[class] = gpu_offload_model_label(model, class);
+		if (name != NULL && class < PIPELINE_INFER_NAMES_MAX)
+			snprintf(result->infer_names[class], GPU_OFFLOAD_LABEL_SIZE, "%s", name);
+	}
+}
+
 void collect_worker(struct pipeline_result *result, struct collect_sample *sample,
 	const struct worker *worker, const struct pipeline_config *config)
 {
@@ -112,7 +123,7 @@ void collect_worker(struct pipeline_result *result, struct collect_sample *sampl
 		add_conntrack(&result->conntrack, &worker->conntrack_stats);
 	if (worker->infer != NULL) {
 		gpu_offload_stage_stats_add(&result->infer, &worker->infer_stats);
-		gpu_offload_model_info(worker->shared->model, &result->infer_model);
+		collect_model(result, worker->shared->model);
 		memcpy(result->infer_note, worker->infer_note, sizeof(result->infer_note));
 		if (worker->infer_lost[0] != '\0')
 			snprintf(result->infer_lost, sizeof(result->infer_lost), "worker %u: %s",

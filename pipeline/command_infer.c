@@ -72,10 +72,10 @@ static void print_verdicts(FILE *stream, const struct infer_verify_result *resul
 		}
 		fprintf(stream,
 			"%-16s %s: %" PRIu64 " labels differ, %" PRIu64 " at near ties; %" PRIu64
-			" rows of other scores, worst %.2g; %s\n",
+			" rows of other scores, worst %.2g; %" PRIu64 " beyond 32-bit floats; %s\n",
 			verdict->name, infer_verdict_agrees(verdict) ? "agrees" : "DISAGREES",
 			verdict->labels_differ, verdict->near_ties, verdict->scores_differ,
-			verdict->worst, verdict->why);
+			verdict->worst, verdict->overflows, verdict->why);
 	}
 }
 
@@ -96,6 +96,7 @@ static json_t *verify_document(const struct command *command, const struct optio
 		results_put_count(&builder, entry, "labels_differ", verdict->labels_differ);
 		results_put_count(&builder, entry, "near_ties", verdict->near_ties);
 		results_put_count(&builder, entry, "scores_differ", verdict->scores_differ);
+		results_put_count(&builder, entry, "overflows", verdict->overflows);
 		results_put_real(&builder, entry, "worst", verdict->worst);
 		results_append(&builder, array, entry);
 	}

@@ -139,6 +139,15 @@ static int run_rows(struct gpu_offload_backend *backend, const struct gpu_offloa
 	return error;
 }
 
+static bool all_finite(const float *scores, uint32_t classes)
+{
+	for (uint32_t c = 0; c < classes; c++) {
+		if (!isfinite(scores[c]))
+			return false;
+	}
+	return true;
+}
+
 static void compare_row(struct infer_verdict *verdict, uint32_t classes, uint32_t label,
 	const float *got, uint32_t expected_label, const float *expected)
 {
@@ -160,13 +169,15 @@ static void compare_row(struct infer_verdict *verdict, uint32_t classes, uint32_
 }
 
 static int verify_one(const struct infer_options *options, size_t kind,
-	const struct gpu_offload_model *model, const float *rows, uint64_t count,
-	const struct outputs *oracle, struct infer_verify_result *result, const atomic_bool *stop)
+	struct gpu_offload_backend *ref, const struct gpu_offload_model *model, const float *rows,
+	uint64_t count, const struct outputs *oracle, struct infer_verify_result *result,
+	const atomic_bool *stop)
 {
 	uint32_t classes = gpu_offload_model_classes(model);
 	struct gpu_offload_backend *backend;
 	struct outputs got = { 0 };
 	struct infer_verdict *verdict = &result->verdicts[result->verdicts_count++];
+	const uint32_t inputs = gpu_offload_model_inputs(model);
 	*verdict = (struct infer_verdict){ .name = kinds[kind].name };
 	if (make_backend(&backend, options, kind, model, VERIFY_ROWS, 1, GPU_OFFLOAD_WAIT_POLL,
 		    verdict->why) != 0)
@@ -175,9 +186,16 @@ static int verify_one(const struct infer_options *options, size_t kind,
 	int error = make_outputs(&got, count, classes);
 	if (error == 0)
 		error = run_rows(backend, model, rows, count, &got, stop);
-	for (uint64_t i = 0; error == 0 && i < count; i++)
-		compare_row(verdict, classes, got.labels[i], got.scores + i * classes,
-			oracle->labels[i], oracle->scores + i * classes);
+	for (uint64_t i = 0; error == 0 && i < count; i++) {
+		const float *scores = got.scores + i * classes;
+		const float *expected = oracle->scores + i * classes;
+		bool finite = all_finite(scores, classes) && all_finite(expected, classes);
+		if (!finite && gpu_offload_ref_may_overflow(ref, rows + i * inputs))
+			verdict->overflows++;
+		else
+			compare_row(verdict, classes, got.labels[i], scores, oracle->labels[i],
+				expected);
+	}
 	result->lost |= tell_lost(backend, verdict->name, result->message);
 	gpu_offload_backend_destroy(backend);
 	free(got.labels);
@@ -189,21 +207,20 @@ static int verify_rows(const struct infer_options *options, const struct gpu_off
 	const float *rows, uint64_t count, struct infer_verify_result *result,
 	const atomic_bool *stop)
 {
-	struct gpu_offload_backend *backend;
+	struct gpu_offload_backend *backend = NULL; /* cpu-ref */
 	struct outputs oracle = { 0 };
 	int error = make_outputs(&oracle, count, gpu_offload_model_classes(model));
 	if (error == 0)
 		error = make_backend(&backend, options, 0, model, VERIFY_ROWS, 1,
 			GPU_OFFLOAD_WAIT_POLL, result->message);
-	if (error == 0) {
+	if (error == 0)
 		error = run_rows(backend, model, rows, count, &oracle, stop);
-		gpu_offload_backend_destroy(backend);
-	}
 	for (size_t kind = 1; error == 0 && kind < INFER_KINDS; kind++) {
 		if (wanted(options, kind))
 			error = verify_one(
-				options, kind, model, rows, count, &oracle, result, stop);
+				options, kind, backend, model, rows, count, &oracle, result, stop);
 	}
+	gpu_offload_backend_destroy(backend);
 	free(oracle.labels);
 	free(oracle.scores);
 	return error;

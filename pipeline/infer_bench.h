@@ -45,7 +45,9 @@ struct infer_verdict {
 	uint64_t labels_differ; /* beyond near ties */
 	uint64_t near_ties;     /* labels that differ where the oracle's two scores are close */
 	uint64_t scores_differ; /* rows with a score that is not close */
-	double worst;           /* greatest |got - expected| / (1 + |expected|) */
+	/* Rows with an infinity or a NaN for which 32-bit floats may be too small: not judged. */
+	uint64_t overflows;
+	double worst; /* greatest |got - expected| / (1 + |expected|) */
 };
 
 struct infer_verify_result {

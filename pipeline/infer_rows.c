@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LOOK = 1 << 20 }; /* numbers between looks at the stop flag */
 
@@ -131,12 +132,85 @@ static int read_rows(FILE *file, uint32_t inputs, float **rows, uint64_t *count,
 	return -EINVAL;
 }
 
+/* ---- records ---- */
+
+static uint32_t record_bytes(const uint8_t *bytes, size_t size)
+{
+	struct gpu_offload_record record;
+	if (size < sizeof(record))
+		return 0;
+	memcpy(&record, bytes, sizeof(record));
+	return record.features < GPU_OFFLOAD_FEATURES_COUNT
+		       ? gpu_offload_record_bytes((enum gpu_offload_features)record.features)
+		       : 0;
+}
+
+/* All records of a file are of the same features: those whose rows the model takes. */
+static int read_records(const uint8_t *bytes, size_t size, uint32_t inputs, float **rows,
+	uint64_t *count, const char **why)
+{
+	struct gpu_offload_record record;
+	float row[GPU_OFFLOAD_IMG_INPUTS];
+	uint32_t each = record_bytes(bytes, size);
+	*why = "records that are cut short, or none";
+	if (each == 0 || size % each != 0 || size / each > INFER_ROWS_MAX)
+		return -EINVAL;
+	*count = size / each;
+	*rows = alloc_rows(*count, inputs);
+	if (*rows == NULL)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < *count; i++) {
+		int error = gpu_offload_record_read(bytes + i * each, each, &record, row, why);
+		enum gpu_offload_features features = (enum gpu_offload_features)record.features;
+		if (error == 0 && gpu_offload_features_inputs(features) != inputs) {
+			*why = "records of other features than the model takes";
+			error = -EINVAL;
+		}
+		if (error != 0) {
+			free(*rows);
+			return -EINVAL;
+		}
+		memcpy(*rows + i * inputs, row, inputs * sizeof(float));
+	}
+	return 0;
+}
+
+static bool holds_records(const char *path)
+{
+	size_t length = strlen(path);
+	return length > 4 && strcmp(path + length - 4, ".rec") == 0;
+}
+
+static int read_record_file(
+	FILE *file, uint32_t inputs, float **rows, uint64_t *count, const char **why)
+{
+	struct stat status;
+	*why = "more records than can be read";
+	if (fstat(fileno(file), &status) != 0)
+		return -errno;
+	if (status.st_size > INFER_ROWS_MAX * (int64_t)GPU_OFFLOAD_RECORD_BYTES_MAX)
+		return -EINVAL;
+	size_t size = (size_t)status.st_size;
+	uint8_t *bytes = malloc(size + 1);
+	if (bytes == NULL)
+		return -ENOMEM;
+	int error = fread(bytes, 1, size, file) == size
+			    ? read_records(bytes, size, inputs, rows, count, why)
+			    : -EIO;
+	free(bytes);
+	return error;
+}
+
 int infer_rows_load(const char *path, uint32_t inputs, float **rows, uint64_t *count,
 	char message[INFER_MESSAGE_SIZE])
 {
 	const char *why = "";
 	FILE *file = fopen(path, "rb");
-	int error = file == NULL ? -errno : read_rows(file, inputs, rows, count, &why);
+	int error = file == NULL ? -errno : 0;
+	if (error == 0 && holds_records(path))
+		error = read_record_file(file, inputs, rows, count, &why);
+	else if (error == 0)
+		error = read_rows(file, inputs, rows, count, &why);
 	if (file != NULL)
 		fclose(file);
 	if (error != 0)

@@ -26,8 +26,9 @@ int infer_model_load(struct gpu_offload_model **out, const struct infer_model_ch
 float *infer_rows_make(uint64_t count, uint32_t inputs, uint64_t seed, const atomic_bool *stop);
 
 /*
- * All rows of a .npy file: 32-bit little-endian floats, [rows][inputs]. For free(). -errno;
- * -EINVAL: not such a file, or another number of columns.
+ * All rows of a file of records (NAME.rec, gpu_offload/record.h), or of a .npy file: 32-bit
+ * little-endian floats, [rows][inputs]. For free(). -errno; -EINVAL: not such a file, or another
+ * number of columns.
  */
 int infer_rows_load(const char *path, uint32_t inputs, float **rows, uint64_t *count,
 	char message[INFER_MESSAGE_SIZE]);

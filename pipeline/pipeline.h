@@ -41,6 +41,7 @@ enum {
 	PIPELINE_RETA_SIZE = 128, /* indirection table, as on common NICs */
 	PIPELINE_MESSAGE_SIZE = 1024,
 	PIPELINE_NOTE_SIZE = 160,
+	PIPELINE_INFER_NAMES_MAX = 64,
 };
 
 enum pipeline_exit {
@@ -201,6 +202,9 @@ struct pipeline_result {
 	struct conntrack_stats conntrack;
 	struct gpu_offload_stage_stats infer;
 	struct gpu_offload_model_info infer_model;
+	/* What the model calls its classes: numbers, and words for the first, "" for none. */
+	uint32_t infer_labels[GPU_OFFLOAD_CLASSES_MAX];
+	char infer_names[PIPELINE_INFER_NAMES_MAX][GPU_OFFLOAD_LABEL_SIZE];
 	char infer_note[GPU_OFFLOAD_MESSAGE_SIZE]; /* the back end that was taken, and why */
 	/* Empty, or why a worker's back end gave its device up, in any repeat. */
 	char infer_lost[GPU_OFFLOAD_MESSAGE_SIZE + 32];

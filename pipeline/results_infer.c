@@ -142,6 +142,24 @@ static json_t *batches(struct results_builder *builder)
 	return object;
 }
 
+/* What the model calls a class. text: GPU_OFFLOAD_LABEL_SIZE. */
+static const char *label_name(const struct pipeline_result *result, uint32_t class, char text[])
+{
+	if (class < PIPELINE_INFER_NAMES_MAX && result->infer_names[class][0] != '\0')
+		return result->infer_names[class];
+	snprintf(text, GPU_OFFLOAD_LABEL_SIZE, "%" PRIu32, result->infer_labels[class]);
+	return text;
+}
+
+static json_t *label_names(struct results_builder *builder)
+{
+	char text[GPU_OFFLOAD_LABEL_SIZE];
+	json_t *names = json_array();
+	for (uint32_t i = 0; i < builder->result->infer_model.classes; i++)
+		results_append(builder, names, json_string(label_name(builder->result, i, text)));
+	return names;
+}
+
 json_t *results_infer_section(struct results_builder *builder)
 {
 	const struct pipeline_result *result = builder->result;
@@ -165,6 +183,7 @@ json_t *results_infer_section(struct results_builder *builder)
 	for (uint32_t i = 0; i < result->infer_model.classes; i++)
 		results_append(builder, labels, json_integer((json_int_t)stats->labels[i]));
 	results_put(builder, object, "labels", labels);
+	results_put(builder, object, "label_names", label_names(builder));
 	char digest[20];
 	snprintf(digest, sizeof(digest), "%016" PRIx64, stats->labels_digest);
 	results_put_text(builder, object, "labels_digest", digest);
@@ -198,6 +217,7 @@ void results_infer_print(
 			batcher->batches),
 		stats->waiting_packets, stats->marked_packets, stats->dropped_packets,
 		stats->steered_flows);
+	char text[GPU_OFFLOAD_LABEL_SIZE];
 	fprintf(stream, "%-10s", "labels");
 	for (uint32_t i = 0, shown = 0; i < result->infer_model.classes; i++) {
 		if (stats->labels[i] == 0)
@@ -206,7 +226,7 @@ void results_infer_print(
 			fprintf(stream, " ...");
 			break;
 		}
-		fprintf(stream, " %u: %" PRIu64, i, stats->labels[i]);
+		fprintf(stream, " %s: %" PRIu64, label_name(result, i, text), stats->labels[i]);
 	}
 	fprintf(stream, "\n");
 }

@@ -17,6 +17,8 @@ import sys
 import tempfile
 import unittest
 
+import onnx
+
 from infer_flows import Packet, frames, index
 
 SHEAF, INFER_RUN, MODELS, SAMPLE = (pathlib.Path(path).resolve() for path in sys.argv[1:5])
@@ -153,6 +155,44 @@ class Replay(unittest.TestCase):
                 self.assertEqual(alone["packets"], documents[0][3])
                 self.assertEqual(alone["flows"]["applied"], documents[0][2]["applied"])
                 self.assertEqual(alone["flows"]["too_short"], alone["flows"]["short"])
+
+    def relabelled(self, name, **labels):
+        """The shipped tree with other names of its classes."""
+        model = onnx.load(TREE)
+        attributes = model.graph.node[0].attribute
+        kept = [a for a in attributes if not a.name.startswith("classlabels")]
+        del attributes[:]
+        attributes.extend(kept + [onnx.helper.make_attribute(key, value) for key, value in labels.items()])
+        path = self.folder / name
+        path.write_bytes(model.SerializeToString())
+        return path
+
+    def test_labels_are_what_the_model_calls_them(self):
+        path, plain, own = (self.folder / name for name in ("verdicts", "plain", "own"))
+        names = [100 + 7 * label for label in range(16)]
+        model = self.relabelled("numbers.onnx", classlabels_int64s=names)
+        infer = "depth=10,verdicts={},model={},drop={}"
+        first = self.replay(SAMPLE, infer.format(plain, TREE, "9+0"))["gpu_offload"]
+        second = self.replay(SAMPLE, infer.format(own, model, f"{names[9]}+{names[0]}"))["gpu_offload"]
+        self.assertEqual([names[v.label] for v in verdicts(plain)], [v.label for v in verdicts(own)])
+        self.assertEqual(first["packets"], second["packets"])
+        self.assertGreater(first["packets"]["dropped"], 0)
+        self.assertEqual(first["labels"], second["labels"])
+        self.assertEqual(first["label_names"], [str(label) for label in range(16)])
+        self.assertEqual(second["label_names"], [str(label) for label in names])
+        done = run(SHEAF, "replay", SAMPLE, "--infer", infer.format(path, model, 9))
+        self.assertEqual((done.returncode, done.stderr.endswith("drop: got label '9', expected one of the model\n")),
+                         (1, True), done.stderr)
+        words = self.relabelled("words.onnx", classlabels_strings=[f"service {c}" for c in "abcdefghijklmnop"])
+        third = self.replay(SAMPLE, infer.format(own, words, "9+0"))["gpu_offload"]
+        self.assertEqual(third["label_names"][9], "service j")
+        self.assertEqual((third["labels"], third["packets"]), (first["labels"], first["packets"]))
+        self.assertEqual(verdicts(own), verdicts(plain))
+        for bad, why in (([0] * 16, "got 0 twice"), ([-1] + names[1:], "got -1, expected 0 .. 4095")):
+            model = self.relabelled("bad.onnx", classlabels_int64s=bad)
+            done = run(SHEAF, "replay", SAMPLE, "--infer", f"model={model}")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"classlabels_int64s: {why}\n", done.stderr)
 
     def test_more_memory_than_there_is(self):
         memory = re.search(r"MemTotal: +(\d+) kB", pathlib.Path("/proc/meminfo").read_text())

@@ -14,6 +14,7 @@ import tempfile
 import unittest
 
 import numpy as np
+from onnx import TensorProto, helper, numpy_helper
 
 SHEAF, MODELS, MOCK = (pathlib.Path(path).resolve() for path in sys.argv[1:4])
 
@@ -140,6 +141,58 @@ class Infer(unittest.TestCase):
                        "--modes", "launch", "--cuda-library", MOCK)["backends"][1]
         self.assertEqual((gpu["ran"], gpu["why"]), (False, "cuda: the kernels do no integer "
                                                     "arithmetic (QuantizeLinear)"))
+
+    def test_what_floats_cannot_hold_is_not_judged(self):
+        """Numbers that overflow 32 bits on the way and fit again in the end."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            wide, narrow = (np.full((4, 4), v, np.float32) for v in (1e25, 1e-30))
+            nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "v"], ["y"])]
+            info = helper.make_tensor_value_info
+            graph = helper.make_graph(nodes, "g", [info("x", TensorProto.FLOAT, ["N", 4])],
+                                      [info("y", TensorProto.FLOAT, ["N", 4])],
+                                      [numpy_helper.from_array(wide, "w"), numpy_helper.from_array(narrow, "v")])
+            (folder / "m.onnx").write_bytes(helper.make_model(
+                graph, opset_imports=[helper.make_opsetid("", 13)]).SerializeToString())
+            rows = np.ones((5, 4), np.float32)
+            rows[:3] = 1e15
+            np.save(folder / "rows.npy", rows)
+            found = document("verify", "--model", folder / "m.onnx", "--records", 10, "--backends", "cpu",
+                             folder / "rows.npy")["backends"][0]
+            self.assertEqual((found["rows"], found["overflows"], found["scores_differ"]), (12, 3, 0))
+
+    def test_records_are_read(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder, capture = pathlib.Path(name), pathlib.Path(name) / "c.pcap"
+            done = subprocess.run([SHEAF, "trace", "gen", "--preset", "campus", "--packets", "2000", capture],
+                                  capture_output=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            counts = []
+            for suffix in ("npy", "rec"):
+                path = folder / f"r.{suffix}"
+                self.assertEqual(sheaf("export", capture, "--features", "n3ic20", "-o", path, "-q").returncode, 0)
+                counts.append(document("verify", "--model", MODELS / "mlp-int8-n3ic20.onnx", "--records", 1,
+                                       "--backends", "cpu", path)["rows"])
+            self.assertEqual(*counts)
+            self.assertGreater(counts[0], 50)
+            data = path.read_bytes()
+            for bad, why in ((data[:-1], "records that are cut short, or none"), (b"", "records that are cut "
+                             "short, or none"), (data[:128] + b"x" + data[129:], "not a record")):
+                path.write_bytes(bad)
+                done = sheaf("verify", "--model", MODELS / "mlp-int8-n3ic20.onnx", path)
+                self.assertEqual((done.returncode, done.stderr), (2, f"sheaf: {path}: {why}\n"))
+            path.write_bytes(data)
+            done = sheaf("verify", "--model", MODELS / "tree-spi30.onnx", path)
+            self.assertEqual(done.stderr, f"sheaf: {path}: records of other features than the model takes\n")
+
+    def test_a_model_that_is_no_file_is_refused_at_once(self):
+        with tempfile.TemporaryDirectory() as name:
+            pipe = pathlib.Path(name, "pipe")
+            os.mkfifo(pipe)
+            for path in (pipe, pathlib.Path("/dev/zero")):
+                done = sheaf("verify", "--model", path)
+                self.assertEqual((done.returncode, done.stderr),
+                                 (2, f"sheaf: {path}: not a regular file\n"))
 
     def test_double_of_a_gpu_agrees_in_every_mode(self):
         found = document("verify", "--widths", "20-30-5", "--records", 500, "--cuda-library", MOCK)

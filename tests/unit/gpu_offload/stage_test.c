@@ -393,7 +393,7 @@ static void test_refused(void **state)
 	config.actions[0] = (struct gpu_offload_action){ .label = 1, .act = GPU_OFFLOAD_ACT_DROP };
 	config.actions_count = 1;
 	assert_int_equal(gpu_offload_stage_create(&stage, &config, why, sizeof(why)), -EINVAL);
-	assert_string_equal(why, "drop: got label '1', expected 0..0 of the model");
+	assert_string_equal(why, "drop: got label '1', expected one of the model");
 	config = world->config;
 	config.backend = "abacus";
 	assert_int_equal(gpu_offload_stage_create(&stage, &config, why, sizeof(why)), -ENOENT);
