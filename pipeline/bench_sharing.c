@@ -103,6 +103,19 @@ static int expect(struct bench_sharing *bench)
 	return 0;
 }
 
+static int prepare_lists(struct bench_sharing *bench)
+{
+	uint64_t count = bench->packets.count;
+	bench->worker_of = malloc(count);
+	bench->laid = aligned_alloc(BASE_CACHE_LINE, count * sizeof(*bench->laid));
+	bench->list = malloc(count * sizeof(*bench->list));
+	if (bench->worker_of == NULL || bench->laid == NULL || bench->list == NULL)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < count; i++)
+		bench->list[i] = &bench->laid[i];
+	return 0;
+}
+
 static int prepare(struct bench_sharing *bench)
 {
 	const struct bench_sharing_options *options = bench->options;
@@ -130,9 +143,9 @@ static int prepare(struct bench_sharing *bench)
 		result->message, sizeof(result->message));
 	if (error != 0)
 		return error;
-	bench->worker_of = malloc(bench->packets.count);
-	if (bench->worker_of == NULL)
-		return -ENOMEM;
+	error = prepare_lists(bench);
+	if (error != 0)
+		return error;
 	error = bench_sharing_route_create(bench, &bench->still, 0);
 	return error != 0 ? error
 			  : bench_sharing_route_create(bench, &bench->moving, options->moves);
@@ -290,6 +303,8 @@ int bench_sharing_run(const struct bench_sharing_options *options,
 	bench_sharing_route_destroy(&bench->still);
 	bench_sharing_route_destroy(&bench->moving);
 	free(bench->worker_of);
+	free(bench->laid);
+	free(bench->list);
 	bench_packets_destroy(&bench->packets);
 	free(bench);
 	return error;

@@ -10,6 +10,8 @@
  * with a single writer have no answer to that. Every worker goes through its packets as fast as
  * it can.
  *
+ * A worker's packets lie side by side in memory, as in a receive queue of its own.
+ *
  * Timed: from the moment that all workers are there. Cycles are CPU time of the workers'
  * threads, so that what else runs on the machine does not count, nor does sleeping on a lock;
  * packets per second are by the clock on the wall, from the first worker's start to the last

@@ -74,7 +74,7 @@ static void work(struct hand *hand)
 	struct crew *crew = hand->crew;
 	const struct bench_sharing *bench = crew->bench;
 	const struct bench_sharing_route *route = crew->route;
-	struct base_packet *const *list = route->packets + route->first[hand->index];
+	struct base_packet *const *list = bench->list + route->first[hand->index];
 	uint64_t count = route->first[hand->index + 1] - route->first[hand->index];
 	uint64_t taken = 0;
 	for (uint64_t at = 0, bursts = 0; at < count; at += taken, bursts++) {
@@ -103,7 +103,7 @@ static void shift_times(const struct hand *hand, uint64_t by_ns)
 {
 	const struct bench_sharing_route *route = hand->crew->route;
 	for (uint64_t i = route->first[hand->index]; i < route->first[hand->index + 1]; i++)
-		route->packets[i]->time_ns += by_ns;
+		hand->crew->bench->list[i]->time_ns += by_ns;
 }
 
 /* False: the pass does not take place. */
@@ -300,6 +300,7 @@ int bench_sharing_pass(struct bench_sharing *bench, const struct conntrack_shari
 	struct base_arena *arena;
 	bool dumps = how.dumps;
 	memset(pass, 0, sizeof(*pass));
+	bench_sharing_route_lay(bench, crew.route);
 	int error = base_arena_create(&arena, true);
 	if (error != 0)
 		return error;

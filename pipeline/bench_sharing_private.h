@@ -13,7 +13,7 @@ struct bench_sharing_move {
 
 /* Which worker gets what. */
 struct bench_sharing_route {
-	struct base_packet **packets; /* all, by worker */
+	const struct base_packet **packets; /* all, by worker */
 	uint64_t first[CONNTRACK_SHARED_WORKERS_MAX + 1];
 	struct bench_sharing_move *moves; /* in order */
 	uint32_t moves_count;
@@ -26,7 +26,12 @@ struct bench_sharing {
 	struct bench_packets packets;
 	struct bench_sharing_route still, moving; /* the latter for models that move buckets */
 	uint8_t *worker_of;                       /* by packet; scratch */
-	struct conntrack_shared_judge *judge;     /* NULL: none */
+	/* What workers get: packets in the order of a route, each worker's side by side, as receive
+	 * queues have them. A worker's records among another's would cost both: processors fetch
+	 * neighbours too, and every record is written. */
+	struct base_packet *laid, **list;
+	const struct bench_sharing_route *laid_by; /* NULL: to be laid out */
+	struct conntrack_shared_judge *judge;      /* NULL: none */
 	uint64_t expected_connections;
 };
 
@@ -46,6 +51,9 @@ void bench_sharing_route_destroy(struct bench_sharing_route *route);
 /* For so many workers, with so many moves, at most moves_max. */
 void bench_sharing_route_plan(struct bench_sharing *bench, struct bench_sharing_route *route,
 	uint32_t workers, uint32_t moves);
+
+/* Before a pass: packets as the route has them. */
+void bench_sharing_route_lay(struct bench_sharing *bench, const struct bench_sharing_route *route);
 
 struct bench_sharing_how {
 	bool judged; /* the judge collects */

@@ -43,6 +43,7 @@ void bench_sharing_route_plan(struct bench_sharing *bench, struct bench_sharing_
 	for (uint32_t b = 0; b < CONNTRACK_SHARED_BUCKETS; b++)
 		owners[b] = (uint8_t)conntrack_shared_first_owner(b, workers);
 	route->moves_count = 0;
+	bench->laid_by = NULL;
 	for (uint64_t i = 0; i < count; i++) {
 		/* evenly, none at either end */
 		while (route->moves_count < moves &&
@@ -60,4 +61,13 @@ void bench_sharing_route_plan(struct bench_sharing *bench, struct bench_sharing_
 	}
 	for (uint64_t i = 0; i < count; i++)
 		route->packets[counts[bench->worker_of[i]]++] = &bench->packets.packets[i];
+}
+
+void bench_sharing_route_lay(struct bench_sharing *bench, const struct bench_sharing_route *route)
+{
+	if (bench->laid_by == route)
+		return;
+	for (uint64_t i = 0; i < bench->packets.count; i++)
+		bench->laid[i] = *route->packets[i];
+	bench->laid_by = route;
 }
