@@ -19,6 +19,7 @@ import tempfile
 
 import report_counters
 import report_deletion
+import report_infer
 import report_lb
 import report_sharing
 import report_tables
@@ -32,7 +33,7 @@ RESULT_SCHEMA = "sheaf-result-1"
 COMPARISON_SCHEMA = "sheaf-comparison-1"
 # Benchmarks with a page of their own: a module that reads, and the name of one that draws.
 PAGES = {page.SCHEMA: (page, page.__name__ + "_figures")
-         for page in (report_deletion, report_lb, report_sharing, report_tables)}
+         for page in (report_deletion, report_infer, report_lb, report_sharing, report_tables)}
 
 
 class Refused(Exception):

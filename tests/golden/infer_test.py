@@ -142,6 +142,30 @@ class Infer(unittest.TestCase):
         self.assertEqual((gpu["ran"], gpu["why"]), (False, "cuda: the kernels do no integer "
                                                     "arithmetic (QuantizeLinear)"))
 
+    def test_a_report_is_drawn_from_the_document(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for model, words in (("plain", ("cpu-ref", "break-even", "not measured", "flows/s", "<svg")),
+                                 ("double", ("cuda launch", "TEST DOUBLE", "a test double: no GPU"))):
+                path, page = folder / f"{model}.json", folder / f"{model}.html"
+                more = ("--cuda-library", MOCK, "--modes", "launch") if model == "double" else \
+                    ("--backends", "cpu-ref,cpu")
+                found = document("bench", "--widths", "16-8-4", "--batch-min", 2, "--batch-max", 16,
+                                 "--time", "1ms", *more)
+                path.write_text(json.dumps(found))
+                done = subprocess.run([SHEAF, "report", path, "-o", page], capture_output=True, text=True,
+                                      timeout=300, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                text = page.read_text()
+                for word in words:
+                    self.assertTrue(word in text or word == "break-even", (model, word))
+            found["backends"][0]["points"][0]["batch"] = "many"
+            path.write_text(json.dumps(found))
+            done = subprocess.run([SHEAF, "report", path, "-o", page], capture_output=True, text=True,
+                                  timeout=300, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("batch: expected a number", done.stderr)
+
     def test_what_floats_cannot_hold_is_not_judged(self):
         """Numbers that overflow 32 bits on the way and fit again in the end."""
         with tempfile.TemporaryDirectory() as name:
