@@ -469,6 +469,7 @@ static int bench_rates(const struct infer_options *options, const struct gpu_off
 		.model = model,
 		.rows_max = options->batch_max,
 		.cuda_device = (int)options->device,
+		.cuda_kernels = (enum gpu_offload_cuda_kernels)options->cuda_kernels,
 		.cuda_library = options->cuda_library,
 		.clock_ns = clock_ns,
 		.watchdog_ns = WATCHDOG_NS,

@@ -86,6 +86,16 @@ most=$((batch_max < 16384 ? batch_max : 16384))
 step 40 "batch sizes of cnn" "$sheaf" infer bench --model "$models/cnn-spi30.onnx" $gpu --modes launch,graph \
 	--batch-min $((most / 16 + 1)) --batch-max "$most" --time "$time" --json "$out/bench-cnn.json"
 
+echo "== each kind of kernel"
+for kernels in plain tensor; do
+	step 30 "agreement of $kernels kernels" "$sheaf" infer verify --model "$models/cnn-spi30.onnx" $gpu \
+		--cuda-kernels $kernels --modes launch --records $(((records + 99) / 100)) \
+		--json "$out/verify-cnn-$kernels.json"
+	step 20 "batch sizes of $kernels kernels" "$sheaf" infer bench --model "$models/cnn-spi30.onnx" $gpu \
+		--cuda-kernels $kernels --modes launch --batch-min "$most" --batch-max "$most" --time "$time" \
+		--json "$out/bench-cnn-$kernels.json"
+done
+
 echo "== copies beside work: 1, 2 and 4 batches at a time"
 step 30 overlap "$sheaf" infer bench --widths 64-128-64-16 $gpu --inflight 1,2,4 --no-rates \
 	--batch-min $((batch_max / 16 + 1)) --batch-max "$batch_max" --time "$time" --json "$out/overlap.json"

@@ -369,6 +369,15 @@ static void probe_tells_what_the_driver_does_not(void **state)
 		assert_string_equal(info.dma_buf_text, c < 2 ? "" : "CUDA_ERROR_OUT_OF_MEMORY");
 		cuda_world_assert_all_given_back(world->control);
 	}
+	for (int again = 0; again < 2; again++) { /* what was known a moment ago */
+		cuda_world_reset(world);
+		world->control->fail_function = again ? "cuDriverGetVersion" : "cuDeviceGetCount";
+		world->control->fail_after = 1;
+		world->control->fail_result = 2;
+		assert_int_equal(
+			gpu_offload_gpu_probe(&info, world->library, 0, why, sizeof(why)), 0);
+		assert_int_equal(again ? info.driver : info.devices, -1);
+	}
 	cuda_world_reset(world);
 	world->control->version = 11080;
 	assert_int_equal(
