@@ -242,6 +242,13 @@ class Infer(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn(f"cuda launch      not run: cuda: {reason}\n", done.stdout)
 
+    def test_integers_are_refused_by_the_gpus_kernels(self):
+        done = sheaf("verify", "--model", MODELS / "mlp-int8-n3ic20.onnx", "--records", 10, "--modes", "launch",
+                     "--cuda-library", MOCK)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("cuda launch      not run: cuda: the kernels do no integer arithmetic (QuantizeLinear)\n",
+                      done.stdout)
+
     def test_rows_that_are_none_are_refused(self):
         with tempfile.TemporaryDirectory() as name:
             path = pathlib.Path(name) / "x.npy"
