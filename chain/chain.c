@@ -130,6 +130,7 @@ static int add_function(
 		.scalar = config->scalar,
 		.no_runs = config->no_runs,
 		.no_prefetch = config->no_prefetch,
+		.lender = config->tables == NULL ? NULL : config->tables->slots[index].function,
 	};
 	int rc = slot->ops->create(&slot->function, &slot->context, function, message);
 	if (rc != 0)

@@ -20,7 +20,8 @@
  * (BASE_CONN_NONE) are handled statelessly where that makes sense and passed otherwise; each
  * function documents which.
  *
- * Threads: one chain per worker; route and rule tables are built per chain and read only by it.
+ * Threads: one chain per worker; route and rule tables are built per chain and only read, so that
+ * other chains may use them too (`tables` of the configuration).
  * Needs the EAL for router and firewall (rte_lpm, rte_acl allocate through it).
  *
  *	chain_create(&chain, &config);                   // tables
@@ -150,6 +151,9 @@ struct chain_config {
 	struct base_hash_config hash; /* of flow keys, to rehash after a translation */
 	struct base_arena *arena;
 	uint16_t instance; /* worker number: names of DPDK objects must differ */
+	/* A chain of the same functions that outlives this one: its routes and rules are used, as
+	 * they are only read. NULL: own ones. */
+	const struct chain *tables;
 };
 
 struct chain_counter {

@@ -37,6 +37,7 @@ struct firewall {
 	struct chain_acl *acl;
 	uint8_t *verdicts; /* by classifier result: [0] no rule matched, [i + 1] rule i */
 	uint32_t verdicts_count;
+	bool borrowed; /* rules and verdicts are another chain's */
 	bool per_packet;
 	uint64_t allowed_packets, denied_packets, bridged_packets;
 	uint64_t allowed_connections, denied_connections;
@@ -71,8 +72,10 @@ static void firewall_destroy(void *function)
 {
 	struct firewall *firewall = function;
 	struct base_arena *arena = firewall->context->arena;
-	chain_acl_destroy(firewall->acl);
-	base_arena_free(arena, firewall->verdicts, firewall->verdicts_count);
+	if (!firewall->borrowed) {
+		chain_acl_destroy(firewall->acl);
+		base_arena_free(arena, firewall->verdicts, firewall->verdicts_count);
+	}
 	base_arena_free(arena, firewall, sizeof(*firewall));
 }
 
@@ -108,10 +111,31 @@ static int fill(struct firewall *firewall, const struct chain_rules *rules,
 	return chain_acl_create(&firewall->acl, rules, name, message);
 }
 
+static int create_borrowed(void **out, const struct chain_function_context *context, char *message)
+{
+	const struct firewall *lender = context->lender;
+	struct firewall *firewall =
+		base_arena_alloc(context->arena, sizeof(*firewall), BASE_CACHE_LINE);
+	if (firewall == NULL) {
+		snprintf(message, CHAIN_MESSAGE_SIZE, "firewall: out of memory");
+		return -ENOMEM;
+	}
+	firewall->context = context;
+	firewall->borrowed = true;
+	firewall->acl = lender->acl;
+	firewall->verdicts = lender->verdicts;
+	firewall->verdicts_count = lender->verdicts_count;
+	firewall->per_packet = lender->per_packet;
+	*out = firewall;
+	return 0;
+}
+
 static int firewall_create(void **out, const struct chain_function_context *context,
 	const struct chain_function_config *config, char *message)
 {
 	struct chain_rules rules;
+	if (context->lender != NULL)
+		return create_borrowed(out, context, message);
 	int rc = get_rules(&rules, &config->firewall, message);
 	if (rc != 0)
 		return rc;

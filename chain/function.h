@@ -19,6 +19,7 @@ struct chain_function_context {
 	uint16_t instance;
 	uint16_t index; /* position in the chain */
 	bool scalar, no_runs, no_prefetch;
+	const void *lender; /* the same function of another chain, whose tables are used; or NULL */
 };
 
 struct chain_function_ops {

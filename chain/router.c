@@ -42,6 +42,7 @@ struct router {
 	struct rte_lpm *lpm4;   /* NULL: no route but the default */
 	struct rte_lpm6 *lpm6;  /* NULL: no route but the default */
 	int32_t default_hop[2]; /* IPv4, IPv6; NEXT_HOP_NONE */
+	bool borrowed;          /* the tables are another chain's */
 	uint64_t ip4_packets, ip6_packets, bridged_packets, default_packets;
 };
 
@@ -162,8 +163,10 @@ static int fill_tables(struct router *router, const struct chain_routes *routes,
 static void router_destroy(void *function)
 {
 	struct router *router = function;
-	rte_lpm_free(router->lpm4);
-	rte_lpm6_free(router->lpm6);
+	if (!router->borrowed) {
+		rte_lpm_free(router->lpm4);
+		rte_lpm6_free(router->lpm6);
+	}
 	base_arena_free(router->context->arena, router, sizeof(*router));
 }
 
@@ -180,11 +183,30 @@ static int get_routes(
 	return rc;
 }
 
+static int create_borrowed(void **out, const struct chain_function_context *context, char *message)
+{
+	const struct router *lender = context->lender;
+	struct router *router = base_arena_alloc(context->arena, sizeof(*router), BASE_CACHE_LINE);
+	if (router == NULL) {
+		snprintf(message, CHAIN_MESSAGE_SIZE, "router: out of memory");
+		return -ENOMEM;
+	}
+	router->context = context;
+	router->borrowed = true;
+	router->lpm4 = lender->lpm4;
+	router->lpm6 = lender->lpm6;
+	memcpy(router->default_hop, lender->default_hop, sizeof(router->default_hop));
+	*out = router;
+	return 0;
+}
+
 static int router_create(void **out, const struct chain_function_context *context,
 	const struct chain_function_config *config, char *message)
 {
 	struct chain_routes routes;
 	uint32_t counts[2] = { 0 }, groups[2] = { 0 };
+	if (context->lender != NULL)
+		return create_borrowed(out, context, message);
 	int rc = get_routes(&routes, &config->router, message);
 	if (rc != 0)
 		return rc;

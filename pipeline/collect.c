@@ -36,7 +36,7 @@ static_assert(sizeof(struct reframer_stats) % sizeof(uint64_t) == 0, "counters o
 static_assert(offsetof(struct conntrack_stats, bytes_per_entry) % sizeof(uint64_t) == 0,
 	"counters only, then bytes_per_entry");
 
-static void add_conntrack(struct conntrack_stats *sum, const struct conntrack_stats *part)
+void collect_add_conntrack(struct conntrack_stats *sum, const struct conntrack_stats *part)
 {
 	uint64_t late_ns = sum->expiry_late_max_ns > part->expiry_late_max_ns
 				   ? sum->expiry_late_max_ns
@@ -46,25 +46,33 @@ static void add_conntrack(struct conntrack_stats *sum, const struct conntrack_st
 	sum->bytes_per_entry = part->bytes_per_entry;
 }
 
+void collect_add_function(struct chain_function_stats *sum, const struct chain_function_stats *part)
+{
+	sum->name = part->name;
+	sum->in += part->in;
+	sum->out += part->out;
+	add_counters(sum->drops, part->drops, sizeof(sum->drops));
+	add_counters(sum->early_drops, part->early_drops, sizeof(sum->early_drops));
+	sum->counters_count = part->counters_count;
+	for (uint32_t i = 0; i < part->counters_count; i++) {
+		sum->counters[i].name = part->counters[i].name;
+		sum->counters[i].value += part->counters[i].value;
+	}
+}
+
 static void add_chain(struct pipeline_result *result, const struct worker *worker)
 {
 	result->chain_count = worker->chain_count;
 	for (uint32_t i = 0; i < worker->chain_count; i++) {
 		struct chain_function_stats *sum = &result->chain[i];
 		const struct chain_function_stats *part = &worker->chain_stats[i];
-		sum->name = part->name;
-		sum->in += part->in;
-		sum->out += part->out;
-		add_counters(sum->drops, part->drops, sizeof(sum->drops));
-		add_counters(sum->early_drops, part->early_drops, sizeof(sum->early_drops));
-		sum->counters_count = part->counters_count;
+		collect_add_function(sum, part);
 		for (uint32_t j = 0; j < part->counters_count; j++) {
 			/* The chain may own its counters' names, and is gone after the run. */
 			char *name = result->counter_names[i][j];
 			snprintf(name, sizeof(result->counter_names[i][j]), "%s",
 				part->counters[j].name);
 			sum->counters[j].name = name;
-			sum->counters[j].value += part->counters[j].value;
 		}
 	}
 }
@@ -120,7 +128,7 @@ void collect_worker(struct pipeline_result *result, struct collect_sample *sampl
 	}
 	bool speaks = worker->sharing == NULL || worker->index == 0;
 	if (speaks)
-		add_conntrack(&result->conntrack, &worker->conntrack_stats);
+		collect_add_conntrack(&result->conntrack, &worker->conntrack_stats);
 	if (worker->infer != NULL) {
 		gpu_offload_stage_stats_add(&result->infer, &worker->infer_stats);
 		collect_model(result, worker->shared->model);

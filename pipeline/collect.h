@@ -21,6 +21,11 @@ void collect_reset(struct pipeline_result *result);
 void collect_worker(struct pipeline_result *result, struct collect_sample *sample,
 	const struct worker *worker, const struct pipeline_config *config);
 
+/* The same for parts of what one worker tells. */
+void collect_add_conntrack(struct conntrack_stats *sum, const struct conntrack_stats *part);
+void collect_add_function(
+	struct chain_function_stats *sum, const struct chain_function_stats *part);
+
 /* Hash over every result that must not change between repeats under the virtual clock. */
 uint64_t collect_fingerprint(
 	const struct pipeline_result *result, const struct pipeline_config *config);

@@ -128,6 +128,12 @@ static int check_sharing(const struct pipeline_config *config, char *message)
 	const struct conntrack_deletion_ops *deletion = config->conntrack.deletion;
 	if (config->sharing == PIPELINE_SHARING_SHARD)
 		return 0;
+	if (config->sharing == PIPELINE_SHARING_BUCKET_LOCK && config->infer.enabled) {
+		snprintf(message, PIPELINE_MESSAGE_SIZE,
+			"sharing: got 'bucket_lock' with infer, expected shard, mutex or spinlock: "
+			"its groups would split batches");
+		return -EINVAL;
+	}
 	/* Packets that wait for an answer would have to be let go by whoever evicts. */
 	if (config->conntrack.full_policy == CONNTRACK_FULL_EVICT_TRANSIENT &&
 		config->infer.enabled && config->infer.stage.hold_ns > 0) {

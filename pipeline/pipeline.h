@@ -66,6 +66,7 @@ enum pipeline_sharing_kind {
 	PIPELINE_SHARING_SHARD, /* default: each worker its own, nothing is shared */
 	PIPELINE_SHARING_MUTEX,
 	PIPELINE_SHARING_SPINLOCK,
+	PIPELINE_SHARING_BUCKET_LOCK,
 	PIPELINE_SHARING_KINDS_COUNT
 };
 

@@ -2,6 +2,7 @@
 #include "pipeline/sharing.h"
 
 #include "base/cycles.h"
+#include "pipeline/collect.h"
 #include "pipeline/infer.h"
 #include "pipeline/sharing_lock.h"
 #include "pipeline/worker.h"
@@ -23,14 +24,22 @@ struct seat {
 	uint64_t end_ns; /* for whoever finishes; `left` orders it */
 };
 
+/* Connections that are locked together. */
+struct part {
+	struct sharing_lock lock BASE_ALIGNED(64);
+	struct state state;
+	struct sharing *sharing;
+};
+
 struct sharing {
 	const struct pipeline_config *config;
 	bool made; /* or tried in vain: */
 	int error;
 	char message[PIPELINE_MESSAGE_SIZE];
 	struct base_arena *arena;
-	struct sharing_lock lock BASE_ALIGNED(64);
-	struct state state; /* the lock's */
+	const struct chain_nat_config *nat; /* NULL: the chain has none */
+	uint32_t parts_count;
+	struct part parts[SHARING_GROUPS];
 	/* Every worker -> the last one, which finishes: acquire and release in sharing_finish. */
 	atomic_uint_least32_t left BASE_ALIGNED(64);
 	struct seat seats[PIPELINE_WORKERS_MAX];
@@ -42,6 +51,7 @@ const char *sharing_name(enum pipeline_sharing_kind kind)
 		[PIPELINE_SHARING_SHARD] = "shard",
 		[PIPELINE_SHARING_MUTEX] = "mutex",
 		[PIPELINE_SHARING_SPINLOCK] = "spinlock",
+		[PIPELINE_SHARING_BUCKET_LOCK] = "bucket_lock",
 	};
 	return (unsigned int)kind < PIPELINE_SHARING_KINDS_COUNT ? names[kind] : "?";
 }
@@ -59,11 +69,20 @@ int sharing_create(struct sharing **out, const struct pipeline_config *config, b
 	atomic_init(&sharing->left, 0);
 	for (unsigned int i = 0; i < PIPELINE_WORKERS_MAX; i++)
 		atomic_init(&sharing->seats[i].horizon_ns, 0);
-	int error = sharing_lock_init(&sharing->lock, config->sharing == PIPELINE_SHARING_SPINLOCK);
-	if (error == 0)
-		error = base_arena_create(&sharing->arena, huge);
+	bool groups = config->sharing == PIPELINE_SHARING_BUCKET_LOCK;
+	sharing->parts_count = groups ? SHARING_GROUPS : 1;
+	for (uint32_t i = 0; i < config->chain.functions_count; i++) {
+		if (config->chain.functions[i].kind == CHAIN_NAT)
+			sharing->nat = &config->chain.functions[i].nat;
+	}
+	for (uint32_t i = 0; i < sharing->parts_count; i++) {
+		sharing->parts[i].sharing = sharing;
+		/* Those of glibc cannot fail with default attributes. */
+		(void)sharing_lock_init(
+			&sharing->parts[i].lock, config->sharing != PIPELINE_SHARING_MUTEX);
+	}
+	int error = base_arena_create(&sharing->arena, huge);
 	if (error != 0) {
-		sharing_lock_free(&sharing->lock);
 		free(sharing);
 		return error;
 	}
@@ -75,78 +94,126 @@ void sharing_destroy(struct sharing *sharing)
 {
 	if (sharing == NULL)
 		return;
-	state_release(&sharing->state);
+	for (uint32_t i = sharing->parts_count; i-- > 0;) { /* the first lends its tables */
+		state_release(&sharing->parts[i].state);
+		sharing_lock_free(&sharing->parts[i].lock);
+	}
 	base_arena_destroy(sharing->arena);
-	sharing_lock_free(&sharing->lock);
 	free(sharing);
 }
 
 /* A worker that made room, or ran timers, may remove another one's connection. */
 static void on_remove(void *context, uint32_t conn, void *user)
 {
-	struct sharing *sharing = context;
+	struct part *part = context;
+	struct sharing *sharing = part->sharing;
 	if (sharing->config->infer.enabled) {
 		const struct gpu_offload_flow *flow =
-			(const void *)((uint8_t *)user + sharing->state.infer_offset);
+			(const void *)((uint8_t *)user + part->state.infer_offset);
 		gpu_offload_stage_on_remove(sharing->seats[flow->owner].worker->infer, conn, user);
 	}
-	if (sharing->state.chain != NULL)
-		chain_on_remove(sharing->state.chain, conn, user);
+	if (part->state.chain != NULL)
+		chain_on_remove(part->state.chain, conn, user);
 }
 
-static void fill_state(struct sharing *sharing)
+/* Room in each part: hashes do not spread connections evenly. */
+static uint32_t entries(const struct sharing *sharing)
 {
 	const struct pipeline_config *config = sharing->config;
-	uint64_t entries = (uint64_t)config->conntrack.entries_max * config->workers;
+	uint64_t all = (uint64_t)config->conntrack.entries_max * config->workers;
+	uint64_t each = all / sharing->parts_count;
+	if (sharing->parts_count > 1)
+		each += each / 4 + 64;
+	return each < ENTRIES_LIMIT ? (uint32_t)each : ENTRIES_LIMIT;
+}
+
+static int fill_part(struct sharing *sharing, uint32_t index)
+{
+	const struct pipeline_config *config = sharing->config;
+	struct part *part = &sharing->parts[index];
 	const struct state_config state = {
 		.config = config,
 		.arena = sharing->arena,
-		.entries_max = entries < ENTRIES_LIMIT ? (uint32_t)entries : ENTRIES_LIMIT,
-		.nat_share = 0,
+		.instance = index,
+		.entries_max = entries(sharing),
+		.tables = index == 0 ? NULL : sharing->parts[0].state.chain,
+		/* By group, and in it by worker: so a port still tells the worker. */
+		.nat_share = (uint16_t)(index * config->workers),
 		.nat_shares = (uint16_t)config->workers,
-		.nat_shares_all = (uint16_t)config->workers,
+		.nat_shares_all = (uint16_t)(sharing->parts_count * config->workers),
 		.on_remove = on_remove,
-		.on_remove_context = sharing,
+		.on_remove_context = part,
 	};
-	int error = state_create_chain(&sharing->state, &state, sharing->message);
-	if (error == 0)
-		error = state_create_tracker(&sharing->state, &state, sharing->message);
-	sharing->error = error;
+	int error = state_create_chain(&part->state, &state, sharing->message);
+	return error != 0 ? error : state_create_tracker(&part->state, &state, sharing->message);
+}
+
+static void fill_parts(struct sharing *sharing)
+{
+	for (uint32_t i = 0; i < sharing->parts_count && sharing->error == 0; i++)
+		sharing->error = fill_part(sharing, i);
 	sharing->made = true;
 }
 
 int sharing_join(struct sharing *sharing, struct worker *worker)
 {
 	if (!sharing->made)
-		fill_state(sharing);
+		fill_parts(sharing);
 	int error = sharing->error;
 	if (error != 0)
 		memcpy(worker->message, sharing->message, sizeof(worker->message));
 	worker->sharing = sharing;
-	worker->chain = sharing->state.chain;
-	worker->tracker = sharing->state.tracker;
+	worker->chain = sharing->parts[0].state.chain;
+	worker->tracker = sharing->parts[0].state.tracker;
 	sharing->seats[worker->index].worker = worker;
 	if (error == 0 && sharing->config->infer.enabled) {
 		error = infer_setup(worker);
 		if (error == 0)
-			gpu_offload_stage_attach(
-				worker->infer, sharing->state.tracker, sharing->state.infer_offset);
+			gpu_offload_stage_attach(worker->infer, worker->tracker,
+				sharing->parts[0].state.infer_offset);
 	}
 	worker->error = error;
 	return error;
 }
 
-void sharing_enter(struct worker *worker)
+uint32_t sharing_states(const struct sharing *sharing)
 {
-	struct sharing *sharing = worker->sharing;
-	sharing_lock_take(&sharing->lock, &worker->lock_waits);
-	if (worker->translates)
-		chain_use_share(sharing->state.chain, worker->index);
+	return sharing->parts_count;
 }
 
-void sharing_leave(struct worker *worker)
+uint32_t sharing_state_of(const struct sharing *sharing, const struct base_packet *packet)
 {
-	sharing_lock_release(&worker->sharing->lock);
+	const uint32_t size = PIPELINE_RETA_SIZE / SHARING_GROUPS;
+	if (sharing->parts_count == 1 || (packet->flags & BASE_PACKET_FLOW) == 0)
+		return 0;
+	return packet->hash % PIPELINE_RETA_SIZE / size;
+}
+
+uint32_t sharing_state_of_reply(const struct sharing *sharing, const struct base_packet *packet)
+{
+	uint32_t workers = sharing->config->workers;
+	uint16_t share;
+	if (sharing->parts_count == 1 || sharing->nat == NULL ||
+		chain_nat_worker(sharing->nat, packet, (uint16_t)(workers * sharing->parts_count),
+			&share) != 0)
+		return 0;
+	return share / workers;
+}
+
+void sharing_enter(struct worker *worker, uint32_t state)
+{
+	struct part *part = &worker->sharing->parts[state];
+	sharing_lock_take(&part->lock, &worker->lock_waits);
+	worker->tracker = part->state.tracker;
+	worker->order->tracker = part->state.tracker;
+	worker->chain = part->state.chain;
+	if (worker->translates)
+		chain_use_share(worker->chain, worker->index);
+}
+
+void sharing_leave(struct worker *worker, uint32_t state)
+{
+	sharing_lock_release(&worker->sharing->parts[state].lock);
 }
 
 static uint64_t least_horizon(const struct sharing *sharing)
@@ -184,6 +251,15 @@ static void hold_back(struct worker *worker, uint64_t horizon_ns)
 	worker->lock_waits.held_back_cycles += base_cycles() - since;
 }
 
+static unsigned int run_timers(struct worker *worker, struct part *part, uint64_t least_ns)
+{
+	sharing_lock_take(&part->lock, &worker->lock_waits);
+	unsigned int removed = conntrack_advance(part->state.tracker, least_ns, worker->looks);
+	worker->crowded |= conntrack_is_crowded(part->state.tracker);
+	sharing_lock_release(&part->lock);
+	return removed;
+}
+
 unsigned int sharing_advance(struct worker *worker, uint64_t horizon_ns, unsigned int looks)
 {
 	struct sharing *sharing = worker->sharing;
@@ -194,10 +270,9 @@ unsigned int sharing_advance(struct worker *worker, uint64_t horizon_ns, unsigne
 	uint64_t least_ns = least_horizon(sharing);
 	unsigned int removed = 0;
 	if (least_ns - worker->timers_ns >= tick_ns || horizon_ns - worker->asked_ns >= tick_ns) {
-		sharing_lock_take(&sharing->lock, &worker->lock_waits);
-		removed = conntrack_advance(sharing->state.tracker, least_ns, worker->looks);
-		worker->crowded = conntrack_is_crowded(sharing->state.tracker);
-		sharing_lock_release(&sharing->lock);
+		worker->crowded = false;
+		for (uint32_t i = 0; i < sharing->parts_count; i++)
+			removed += run_timers(worker, &sharing->parts[i], least_ns);
 		worker->timers_ns = least_ns;
 		worker->asked_ns = horizon_ns;
 		worker->looks = 0;
@@ -213,32 +288,45 @@ void sharing_leave_for_good(struct worker *worker)
 	tell(worker, UINT64_MAX);
 }
 
-/* By the last worker, all others have finished; worker 0 speaks for all. */
-static void finish_state(struct sharing *sharing)
+static void finish_part(struct sharing *sharing, struct part *part, uint64_t end_ns)
 {
 	char message[256];
 	struct worker *worker = sharing->seats[0].worker;
-	struct conntrack *tracker = sharing->state.tracker;
+	struct conntrack *tracker = part->state.tracker;
+	struct conntrack_stats stats;
+	conntrack_finish(tracker, end_ns);
+	conntrack_stats(tracker, &stats);
+	collect_add_conntrack(&worker->conntrack_stats, &stats);
+	if (conntrack_check(tracker, message, sizeof(message)) != 0) {
+		snprintf(worker->message, sizeof(worker->message), "connection table: %s", message);
+		worker->error = -EUCLEAN;
+	}
+	for (uint32_t i = 0; i < worker->chain_count; i++) {
+		struct chain_function_stats function;
+		chain_function_stats(part->state.chain, i, &function);
+		collect_add_function(&worker->chain_stats[i], &function);
+	}
+	worker->books.balanced &= worker_connections_balance(&stats);
+	/* The digest counts removed connections: remove them all now. */
+	(void)conntrack_purge(tracker, NULL, NULL);
+}
+
+/* By the last worker, all others have finished; worker 0 speaks for all. */
+static void finish_parts(struct sharing *sharing)
+{
 	uint64_t end_ns = UINT64_MAX; /* where an interrupted run has been seen by all */
 	for (uint32_t i = 0; i < sharing->config->workers; i++) {
 		if (sharing->seats[i].end_ns < end_ns)
 			end_ns = sharing->seats[i].end_ns;
 	}
-	conntrack_finish(tracker, end_ns);
-	conntrack_stats(tracker, &worker->conntrack_stats);
-	if (conntrack_check(tracker, message, sizeof(message)) != 0) {
-		snprintf(worker->message, sizeof(worker->message), "connection table: %s", message);
-		worker->error = -EUCLEAN;
+	for (uint32_t i = 0; i < sharing->parts_count; i++) {
+		const struct chain *chain = sharing->parts[i].state.chain;
+		finish_part(sharing, &sharing->parts[i], end_ns);
+		if (chain != NULL)
+			sharing->seats[0].worker->flow_digest += chain_flow_digest(chain);
 	}
-	for (uint32_t i = 0; i < worker->chain_count; i++)
-		chain_function_stats(worker->chain, i, &worker->chain_stats[i]);
-	worker->books.balanced &= worker_connections_balance(&worker->conntrack_stats);
-	/* The digest counts removed connections: remove them all now. */
-	(void)conntrack_purge(tracker, NULL, NULL);
 	for (uint32_t i = 0; i < sharing->config->workers; i++)
 		sharing->seats[i].worker->books.balanced &= infer_settle(sharing->seats[i].worker);
-	if (worker->chain != NULL)
-		worker->flow_digest = chain_flow_digest(worker->chain);
 }
 
 void sharing_finish(struct worker *worker)
@@ -253,5 +341,5 @@ void sharing_finish(struct worker *worker)
 		worker->source->done ? worker->source->end_ns : worker->now_ns;
 	if (atomic_fetch_add_explicit(&sharing->left, 1, memory_order_acq_rel) + 1 ==
 		sharing->config->workers)
-		finish_state(sharing);
+		finish_parts(sharing);
 }

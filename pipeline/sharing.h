@@ -7,6 +7,10 @@
  *              alone, under one pthread mutex
  *   spinlock   the same under a lock that spins, and yields its CPU after a while, since its holder
  *              may need it
+ *   bucket_lock  SHARING_GROUPS states, each of a group of steering buckets (neighbours in the
+ *              indirection table, which belong to different workers) and under a spinning lock of
+ *              its own: workers wait for one another only in the same group. A burst is cut into
+ *              the parts of its groups. Without inference, whose batches it would split
  *
  * What stays with a worker: source, parser, reframer, sink, books, and an inference stage, whose
  * packets and rows are of its own connections. Packets are steered to workers by the hash of their
@@ -30,6 +34,9 @@
 #pragma once
 
 #include "pipeline/pipeline.h"
+
+enum { SHARING_GROUPS = 16 };
+static_assert(PIPELINE_RETA_SIZE % SHARING_GROUPS == 0, "groups of equal size");
 
 struct sharing;
 struct worker;
@@ -55,9 +62,15 @@ void sharing_destroy(struct sharing *sharing);
  * message are set. */
 int sharing_join(struct sharing *sharing, struct worker *worker);
 
-/* Between the two the worker's tracker, chain and stage are its own. */
-void sharing_enter(struct worker *worker);
-void sharing_leave(struct worker *worker);
+/* States; which of them a packet's flow is in, and which one a packet to an address of the NAT is
+ * of before it is translated. */
+uint32_t sharing_states(const struct sharing *sharing);
+uint32_t sharing_state_of(const struct sharing *sharing, const struct base_packet *packet);
+uint32_t sharing_state_of_reply(const struct sharing *sharing, const struct base_packet *packet);
+
+/* Between the two the state's tracker, chain and stage are this worker's. */
+void sharing_enter(struct worker *worker, uint32_t state);
+void sharing_leave(struct worker *worker, uint32_t state);
 
 /* The worker's horizon; timers run when they are due, `looks` entries looked at. Returns entries
  * removed. */

@@ -26,6 +26,7 @@ int state_create_chain(struct state *state, const struct state_config *config, c
 	chain.hash = run->parse.hash;
 	chain.arena = config->arena;
 	chain.instance = (uint16_t)config->instance;
+	chain.tables = config->tables;
 	for (uint32_t i = 0; i < chain.functions_count; i++) {
 		if (chain.functions[i].kind != CHAIN_NAT)
 			continue;

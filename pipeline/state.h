@@ -28,6 +28,7 @@ struct state_config {
 	struct base_arena *arena;
 	uint32_t instance; /* names of DPDK objects must differ */
 	uint32_t entries_max;
+	const struct chain *tables; /* whose routes and rules are used too; NULL: own ones */
 	uint16_t nat_share, nat_shares,
 		nat_shares_all; /* chain_nat_config: worker, shares, workers */
 	/* Called when there is a chain or an inference stage. */

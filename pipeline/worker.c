@@ -86,11 +86,33 @@ static void receive(struct worker *worker, struct base_burst *burst, uint64_t li
 
 static void translate(struct worker *worker, struct base_burst *burst)
 {
-	if (BASE_UNLIKELY(worker->sharing != NULL))
-		sharing_enter(worker);
-	chain_translate_burst(worker->chain, burst, worker->parser);
-	if (BASE_UNLIKELY(worker->sharing != NULL))
-		sharing_leave(worker);
+	struct base_packet *whole[BASE_BURST_MAX];
+	unsigned int count = burst->count;
+	const struct sharing *sharing = worker->sharing;
+	if (BASE_LIKELY(sharing == NULL)) {
+		chain_translate_burst(worker->chain, burst, worker->parser);
+		return;
+	}
+	/* Every state has mappings of its own: those whose reply the packet may be. */
+	uint64_t states = 0;
+	for (unsigned int i = 0; i < count; i++)
+		states |= UINT64_C(1) << sharing_state_of_reply(sharing, burst->packets[i]);
+	memcpy(whole, burst->packets, count * sizeof(*whole));
+	for (; states != 0; states &= states - 1) {
+		uint32_t state = (uint32_t)__builtin_ctzll(states);
+		struct base_burst *part = &worker->part;
+		part->count = part->drop_count = 0;
+		for (unsigned int i = 0; i < count; i++) {
+			if (sharing_state_of_reply(sharing, whole[i]) == state)
+				part->packets[part->count++] = whole[i];
+		}
+		base_burst_mark_runs(part, true);
+		sharing_enter(worker, state);
+		chain_translate_burst(worker->chain, part, worker->parser);
+		sharing_leave(worker, state);
+		burst->drop_count = (uint16_t)(burst->drop_count + part->drop_count);
+	}
+	base_burst_mark_runs(burst, worker->shared->config->ablations & PIPELINE_ABLATE_RUNS);
 }
 
 static void parse(struct worker *worker, struct base_burst *burst)
@@ -190,19 +212,50 @@ static inline uint64_t track(struct worker *worker, struct base_burst *burst, ui
 /* The same as process, with connections that other workers use as well: the sink is this worker's
  * own and gets the burst behind the lock, unless packets stand behind it that waited for answers.
  */
-static void process_shared(struct worker *worker, struct base_burst *burst, uint64_t now_ns)
+static void process_state(
+	struct worker *worker, struct base_burst *burst, uint64_t now_ns, uint32_t state)
 {
-	sharing_enter(worker);
+	sharing_enter(worker, state);
 	uint64_t since = track(worker, burst, now_ns);
 	since = run_chain(worker, burst, now_ns, since);
 	bool more = worker->infer != NULL && gpu_offload_stage_lets_go(worker->infer);
 	if (BASE_LIKELY(!more))
-		sharing_leave(worker);
+		sharing_leave(worker, state);
 	forward(worker, burst);
 	lap(&worker->cycles.sink, since);
 	if (BASE_UNLIKELY(more)) {
 		let_go(worker, now_ns);
-		sharing_leave(worker);
+		sharing_leave(worker, state);
+	}
+}
+
+/* State by state: packets of a flow are all in one, so they stay in order. */
+static void process_shared(struct worker *worker, struct base_burst *burst, uint64_t now_ns)
+{
+	const struct sharing *sharing = worker->sharing;
+	struct base_burst *part = &worker->part;
+	uint8_t state_of[BASE_BURST_MAX];
+	uint64_t states = 0;
+	if (sharing_states(sharing) == 1) {
+		process_state(worker, burst, now_ns, 0);
+		return;
+	}
+	for (unsigned int i = 0; i < burst->count; i++) {
+		state_of[i] = (uint8_t)sharing_state_of(sharing, burst->packets[i]);
+		states |= UINT64_C(1) << state_of[i];
+	}
+	for (; states != 0; states &= states - 1) {
+		uint8_t state = (uint8_t)__builtin_ctzll(states);
+		part->count = part->drop_count = 0;
+		for (unsigned int i = 0; i < burst->count; i++) {
+			if (state_of[i] != state)
+				continue;
+			part->packets[part->count++] = burst->packets[i];
+			part->drop_count += burst->packets[i]->drop_reason != BASE_DROP_NONE;
+		}
+		base_burst_mark_runs(
+			part, worker->shared->config->ablations & PIPELINE_ABLATE_RUNS);
+		process_state(worker, part, now_ns, state);
 	}
 }
 
@@ -310,14 +363,14 @@ static void sit_out(struct worker *worker, uint64_t since)
 static unsigned int tick_infer(struct worker *worker, uint64_t *horizon_ns)
 {
 	if (BASE_UNLIKELY(worker->sharing != NULL))
-		sharing_enter(worker);
+		sharing_enter(worker, 0);
 	uint64_t since = base_cycles();
 	gpu_offload_stage_advance(worker->infer, worker->now_ns);
 	lap(&worker->cycles.infer, since);
 	unsigned int packets = let_go(worker, worker->now_ns);
 	*horizon_ns = gpu_offload_stage_horizon_ns(worker->infer, *horizon_ns);
 	if (BASE_UNLIKELY(worker->sharing != NULL))
-		sharing_leave(worker);
+		sharing_leave(worker, 0);
 	return packets;
 }
 
@@ -416,13 +469,13 @@ static void loop_wall(struct worker *worker)
 static void finish_infer(struct worker *worker)
 {
 	if (worker->sharing != NULL)
-		sharing_enter(worker);
+		sharing_enter(worker, 0);
 	uint64_t since = base_cycles();
 	gpu_offload_stage_finish(worker->infer, worker->now_ns);
 	let_go(worker, worker->now_ns);
 	worker->cycles.total += lap(&worker->cycles.infer, since) - since;
 	if (worker->sharing != NULL)
-		sharing_leave(worker);
+		sharing_leave(worker, 0);
 }
 
 void worker_loop(struct worker *worker)

@@ -68,6 +68,7 @@ struct worker {
 	struct order_check *order;
 
 	struct base_burst in, out;
+	struct base_burst part;   /* of a burst: packets of one state, when several are shared */
 	struct base_burst let_go; /* packets that the inference stage had held */
 	struct base_packet *dropped[BASE_BURST_MAX];
 
