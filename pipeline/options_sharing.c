@@ -29,6 +29,7 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
+	{ "handover", "connections of a replay do not move between workers" },
 	{ "readers", "a replay has nobody who only reads" },
 	{ "lockfree", "states, timers and a chain's memory cannot change in one atomic step" },
 	{ "rwlock", "every packet changes its connection, its counters and its chain's memory" },
