@@ -457,6 +457,35 @@ static void udp_without_a_checksum_stays_without(void **state)
 	close_world(&f);
 }
 
+static void workers_of_one_chain_have_shares_of_its_ports(void **state)
+{
+	(void)state;
+	enum { WORKERS = 3 };
+	for (uint16_t worker = 0; worker < WORKERS; worker++) {
+		struct fixture f;
+		struct chain_function_config config;
+		uint16_t owner = 99;
+		chain_function_config_defaults(&config, CHAIN_NAT);
+		config.nat.workers = config.nat.shares = WORKERS;
+		open_with(&f, false, &config.nat);
+		chain_use_share(f.world.chain, worker);
+		struct packets_spec back = answer(&f, source_port_of(send(&f, &f.out)));
+		packets_pool_build(&f.pool, f.count, &back, f.time_ns);
+		struct base_packet *packet = &f.pool.packets[f.count];
+		assert_int_equal(base_parse_packet(f.world.parser, packet), 0);
+		assert_int_equal(chain_nat_worker(&config.nat, packet, WORKERS, &owner), 0);
+		assert_int_equal(owner, worker);
+
+		/* At another worker than the one it is steered to it has no mapping. */
+		chain_use_share(f.world.chain, (worker + 1) % WORKERS);
+		assert_int_equal(send(&f, &back)->drop_reason, BASE_DROP_NAT_UNTRANSLATABLE);
+		chain_use_share(f.world.chain, worker);
+		assert_int_equal(send(&f, &back)->drop_reason, BASE_DROP_NONE);
+		assert_int_equal(counter(&f, "restored_packets"), 1);
+		close_world(&f);
+	}
+}
+
 static void owner_of_an_external_port_is_computed_from_the_packet(void **state)
 {
 	(void)state;
@@ -543,6 +572,7 @@ static int run_all(bool scalar)
 		cmocka_unit_test(what_has_no_ports_passes_untranslated),
 		cmocka_unit_test(fragments_follow_their_first),
 		cmocka_unit_test(udp_without_a_checksum_stays_without),
+		cmocka_unit_test(workers_of_one_chain_have_shares_of_its_ports),
 		cmocka_unit_test(owner_of_an_external_port_is_computed_from_the_packet),
 		cmocka_unit_test(impossible_configurations_are_refused),
 		cmocka_unit_test(digest_tells_whether_not_where),
