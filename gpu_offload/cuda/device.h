@@ -25,8 +25,10 @@
 enum {
 	CUDA_MLP_LAYERS_MAX = 16,
 	CUDA_RANK_MAX = 6,
-	CUDA_TILE_ROWS = 32, /* of the fused kernel */
+	CUDA_TILE_ROWS = 32,                 /* of the fused kernel */
+	CUDA_TILE_LINE = CUDA_TILE_ROWS + 4, /* one value of all rows; then another bank begins */
 	CUDA_BLOCK = 256,
+	CUDA_MLP_BLOCKS = 2, /* of the fused kernel on one processor, where memory permits */
 	CUDA_SLOTS_MAX = 64,
 	CUDA_GROUPS_MAX = 32, /* blocks of the persistent kernel that share one slot */
 };
@@ -48,7 +50,8 @@ enum {
 /* Numbers from here on, infinities and NaN are none that can be taken apart into two of TF32. */
 #define CUDA_PRODUCT_MAX 0x1p126f
 
-/* A perceptron: for each layer weights[inputs][outputs], then the bias. */
+/* A perceptron: for each layer weights[inputs][outputs], then the bias, where outputs are rounded
+ * up to a multiple of 4 and the rest is zeros. width_max is rounded up likewise. */
 struct cuda_mlp {
 	uint32_t layers;
 	uint32_t relu; /* bit i: behind layer i */
@@ -318,14 +321,19 @@ CUDA_DEVICE void cuda_unit(
 	}
 }
 
+CUDA_DEVICE uint32_t cuda_four(uint32_t width)
+{
+	return (width + 3) / 4 * 4;
+}
+
 /* The class of the highest score, the lowest index among equals; a NaN never wins. */
-CUDA_DEVICE uint32_t cuda_label(const float *scores, uint32_t classes)
+CUDA_DEVICE uint32_t cuda_label(const float *scores, uint32_t classes, uint32_t stride)
 {
 	float most = -INFINITY;
 	uint32_t best = 0;
 	for (uint32_t c = 0; c < classes; c++) {
-		if (scores[c] > most) {
-			most = scores[c];
+		if (scores[c * stride] > most) {
+			most = scores[c * stride];
 			best = c;
 		}
 	}

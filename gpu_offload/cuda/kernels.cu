@@ -9,52 +9,105 @@ namespace wmma = nvcuda::wmma;
 
 using flag = cuda::atomic_ref<uint32_t, cuda::thread_scope_system>;
 
-// All weights of a perceptron into shared memory, by all threads of the block.
+// All weights of a perceptron into shared memory, by all threads of the block, 16 bytes at a time.
 static __device__ void load_weights(const cuda_mlp &mlp, float *shared)
 {
-	const float *weights = CUDA_AT(const float, mlp.weights);
-	for (uint32_t i = threadIdx.x; i < mlp.weights_count; i += blockDim.x)
-		shared[i] = weights[i];
+	const float4 *from = CUDA_AT(const float4, mlp.weights);
+	float4 *to = (float4 *)shared;
+#pragma unroll 8
+	for (uint32_t i = threadIdx.x; i < mlp.weights_count / 4; i += CUDA_BLOCK)
+		to[i] = from[i];
 	__syncthreads();
 }
 
-// One layer of a tile: 32 lanes side by side take outputs, 8 warps take 4 rows each. Weights of
-// neighbouring lanes are neighbours, inputs are the same for a whole warp.
-static __device__ void tile_layer(const float *weights, const float *x, float *y, uint32_t inputs,
-	uint32_t outputs, uint32_t stride, bool relu)
+// A value of ROWS neighbouring rows, with one load.
+template <int ROWS> static __device__ void load_rows(const float *from, float (&to)[ROWS])
 {
-	const uint32_t lane = threadIdx.x % 32, row = threadIdx.x / 32 * 4;
-	const float *bias = weights + (uint64_t)inputs * outputs;
-	for (uint32_t o = lane; o < outputs; o += 32) {
-		float sums[4] = { bias[o], bias[o], bias[o], bias[o] };
-		for (uint32_t i = 0; i < inputs; i++) {
-			const float weight = weights[i * outputs + o];
-#pragma unroll
-			for (int r = 0; r < 4; r++)
-				sums[r] += x[(row + r) * stride + i] * weight;
-		}
-#pragma unroll
-		for (int r = 0; r < 4; r++)
-			y[(row + r) * stride + o] = relu && sums[r] < 0 ? 0 : sums[r];
+	if constexpr (ROWS == 4) {
+		const float4 all = *(const float4 *)from;
+		to[0] = all.x;
+		to[1] = all.y;
+		to[2] = all.z;
+		to[3] = all.w;
+	} else if constexpr (ROWS == 2) {
+		const float2 all = *(const float2 *)from;
+		to[0] = all.x;
+		to[1] = all.y;
+	} else {
+		to[0] = *from;
 	}
 }
 
-// A tile of rows through all layers; what lies between them stays in shared memory.
+// One layer of a tile: each thread makes 4 outputs of ROWS rows, from two loads for each input. A
+// warp covers 8 x 4 outputs and 4 x ROWS rows: what it loads of either lies in few banks' lines.
+template <int ROWS>
+static __device__ void tile_layer(const float *weights, const float *x, float *y, uint32_t inputs,
+	uint32_t outputs, bool relu)
+{
+	constexpr uint32_t down = CUDA_TILE_ROWS / ROWS, across = CUDA_BLOCK / down * 4;
+	const uint32_t row = threadIdx.x / 8 % down * ROWS;
+	const float *bias = weights + inputs * outputs;
+	for (uint32_t o = threadIdx.x % 8 * 4 + threadIdx.x / 8 / down * 32; o < outputs;
+		o += across) {
+		const float4 first = *(const float4 *)(bias + o);
+		float sums[ROWS][4];
+#pragma unroll
+		for (int r = 0; r < ROWS; r++) {
+			sums[r][0] = first.x;
+			sums[r][1] = first.y;
+			sums[r][2] = first.z;
+			sums[r][3] = first.w;
+		}
+#pragma unroll 4
+		for (uint32_t i = 0; i < inputs; i++) {
+			const float4 weight = *(const float4 *)(weights + i * outputs + o);
+			float values[ROWS];
+			load_rows<ROWS>(x + i * CUDA_TILE_LINE + row, values);
+#pragma unroll
+			for (int r = 0; r < ROWS; r++) {
+				sums[r][0] += values[r] * weight.x;
+				sums[r][1] += values[r] * weight.y;
+				sums[r][2] += values[r] * weight.z;
+				sums[r][3] += values[r] * weight.w;
+			}
+		}
+#pragma unroll
+		for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+			for (int c = 0; c < 4; c++)
+				y[(o + c) * CUDA_TILE_LINE + row + r] =
+					relu && sums[r][c] < 0 ? 0 : sums[r][c];
+		}
+	}
+}
+
+// As many rows a thread as leave no thread of the block without work.
+static __device__ void tile_layer_any(const float *weights, const float *x, float *y,
+	uint32_t inputs, uint32_t outputs, bool relu)
+{
+	if (outputs >= 128)
+		tile_layer<4>(weights, x, y, inputs, outputs, relu);
+	else if (outputs >= 64)
+		tile_layer<2>(weights, x, y, inputs, outputs, relu);
+	else
+		tile_layer<1>(weights, x, y, inputs, outputs, relu);
+}
+
+// A tile of rows through all layers; what lies between them stays in shared memory, value by value.
 static __device__ void tile_run(const cuda_mlp &mlp, const cuda_rows &rows, uint32_t first,
 	const float *weights, float *buffers)
 {
-	const uint32_t stride = mlp.width_max + 1; // odd strides spread rows over the banks
 	const uint32_t inputs = mlp.widths[0], classes = mlp.widths[mlp.layers];
 	const uint32_t count = min(rows.rows - first, (uint32_t)CUDA_TILE_ROWS);
-	float *x = buffers, *y = buffers + CUDA_TILE_ROWS * stride;
+	float *x = buffers, *y = buffers + mlp.width_max * CUDA_TILE_LINE;
 	const float *from = CUDA_AT(const float, rows.inputs) + (uint64_t)first * inputs;
-	for (uint32_t i = threadIdx.x; i < CUDA_TILE_ROWS * inputs; i += blockDim.x)
-		x[i / inputs * stride + i % inputs] = i < count * inputs ? from[i] : 0;
+	for (uint32_t i = threadIdx.x; i < CUDA_TILE_ROWS * inputs; i += CUDA_BLOCK)
+		x[i % inputs * CUDA_TILE_LINE + i / inputs] = i < count * inputs ? from[i] : 0;
 	__syncthreads();
 	for (uint32_t layer = 0; layer < mlp.layers; layer++) {
-		tile_layer(weights, x, y, mlp.widths[layer], mlp.widths[layer + 1], stride,
-			mlp.relu >> layer & 1);
-		weights += (mlp.widths[layer] + 1) * mlp.widths[layer + 1];
+		const uint32_t outputs = cuda_four(mlp.widths[layer + 1]);
+		tile_layer_any(weights, x, y, mlp.widths[layer], outputs, mlp.relu >> layer & 1);
+		weights += (mlp.widths[layer] + 1) * outputs;
 		__syncthreads();
 		float *swap = x;
 		x = y;
@@ -62,16 +115,17 @@ static __device__ void tile_run(const cuda_mlp &mlp, const cuda_rows &rows, uint
 	}
 	if (threadIdx.x < count)
 		CUDA_AT(uint32_t, rows.labels)[first + threadIdx.x] =
-			cuda_label(x + threadIdx.x * stride, classes);
+			cuda_label(x + threadIdx.x, classes, CUDA_TILE_LINE);
 	if (rows.scores != 0) {
 		float *to = CUDA_AT(float, rows.scores) + (uint64_t)first * classes;
-		for (uint32_t i = threadIdx.x; i < count * classes; i += blockDim.x)
-			to[i] = x[i / classes * stride + i % classes];
+		for (uint32_t i = threadIdx.x; i < count * classes; i += CUDA_BLOCK)
+			to[i] = x[i % classes * CUDA_TILE_LINE + i / classes];
 	}
 	__syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(CUDA_BLOCK) sheaf_mlp(cuda_mlp mlp, cuda_rows rows)
+extern "C" __global__ void __launch_bounds__(CUDA_BLOCK, CUDA_MLP_BLOCKS)
+	sheaf_mlp(cuda_mlp mlp, cuda_rows rows)
 {
 	extern __shared__ __align__(128) float shared[];
 	load_weights(mlp, shared);
@@ -310,7 +364,7 @@ extern "C" __global__ void sheaf_label(
 	for (uint32_t row = blockIdx.x * blockDim.x + threadIdx.x; row < rows;
 		row += gridDim.x * blockDim.x)
 		CUDA_AT(uint32_t, labels)
-	[row] = cuda_label(CUDA_AT(const float, scores) + (uint64_t)row * classes, classes);
+	[row] = cuda_label(CUDA_AT(const float, scores) + (uint64_t)row * classes, classes, 1);
 }
 
 // Stays until told to stop: blocks (g, s) wait for requests in slot s of the ring, take every

@@ -261,11 +261,23 @@ static void fill_layer(const struct gpu_offload_model *model, const struct layer
 	}
 }
 
+/* Outputs of each input, then the bias: lines of four floats, the last filled up with zeros, one
+ * layer right behind the other. The image is zeros. */
+static void fill_mlp_layer(float *to, const struct layer_dense *dense)
+{
+	uint32_t line = cuda_four(dense->outputs);
+	for (uint32_t i = 0; i < dense->inputs; i++)
+		memcpy(to + (size_t)i * line, dense->weights + (size_t)i * dense->outputs,
+			dense->outputs * sizeof(float));
+	memcpy(to + (size_t)dense->inputs * line, dense->bias, dense->outputs * sizeof(float));
+}
+
 static void fill_mlp(struct cuda_program *program, struct image *image)
 {
 	const struct gpu_offload_model *model = program->model;
 	struct cuda_mlp *mlp = &program->mlp;
-	*mlp = (struct cuda_mlp){ .widths[0] = model->inputs, .width_max = model->inputs };
+	*mlp = (struct cuda_mlp){ .widths[0] = model->inputs,
+		.width_max = cuda_four(model->inputs) };
 	for (uint32_t i = 0; i < model->layers_count; i++) {
 		const struct layer *layer = &model->layers[i];
 		if (layer->kind == LAYER_RELU) {
@@ -273,17 +285,13 @@ static void fill_mlp(struct cuda_program *program, struct image *image)
 			continue;
 		}
 		const struct layer_dense *dense = &layer->dense;
-		size_t count = (size_t)dense->inputs * dense->outputs;
-		/* One after the other, without gaps. */
-		if (image->bytes != NULL) {
-			float *to = (float *)(void *)image->bytes + mlp->weights_count;
-			memcpy(to, dense->weights, count * sizeof(float));
-			memcpy(to + count, dense->bias, dense->outputs * sizeof(float));
-		}
-		mlp->weights_count += (uint32_t)count + dense->outputs;
+		uint32_t outputs = cuda_four(dense->outputs);
+		if (image->bytes != NULL)
+			fill_mlp_layer((float *)(void *)image->bytes + mlp->weights_count, dense);
+		mlp->weights_count += (dense->inputs + 1) * outputs;
 		mlp->widths[++mlp->layers] = dense->outputs;
-		if (dense->outputs > mlp->width_max)
-			mlp->width_max = dense->outputs;
+		if (outputs > mlp->width_max)
+			mlp->width_max = outputs;
 	}
 	image->used = mlp->weights_count * sizeof(float);
 	mlp->weights = image->base;
@@ -316,8 +324,8 @@ static bool choose_fused(struct cuda_program *program)
 	if (!model_is_mlp(model) || dense_layers(model) > CUDA_MLP_LAYERS_MAX)
 		return false;
 	fill_mlp(program, &image);
-	uint64_t floats = program->mlp.weights_count +
-			  2 * (uint64_t)CUDA_TILE_ROWS * (program->mlp.width_max + 1);
+	uint64_t floats =
+		program->mlp.weights_count + 2 * (uint64_t)CUDA_TILE_LINE * program->mlp.width_max;
 	program->shared_bytes = (uint32_t)(floats * sizeof(float));
 	return floats * sizeof(float) <= (uint64_t)program->device->shared_bytes;
 }
@@ -470,7 +478,11 @@ static int launch_mlp(struct cuda_program *program, const struct cuda_rows *rows
 	struct cuda_rows copy = *rows;
 	void *arguments[] = { &program->mlp, &copy };
 	unsigned int tiles = (rows->rows + CUDA_TILE_ROWS - 1) / CUDA_TILE_ROWS;
-	unsigned int most = (unsigned int)program->device->processors;
+	/* A processor keeps 1 kB of its shared memory for itself for each block. */
+	unsigned int each = ((unsigned int)program->device->shared_bytes + 1024) /
+			    (program->shared_bytes + 1024);
+	each = each < CUDA_MLP_BLOCKS ? each : CUDA_MLP_BLOCKS;
+	unsigned int most = (unsigned int)program->device->processors * each;
 	return launch(program->device, program->device->mlp, tiles < most ? tiles : most,
 		program->shared_bytes, stream, arguments);
 }

@@ -14,7 +14,7 @@ static void run_mlp_row(const struct cuda_mlp *mlp, const float *inputs, float *
 	const float *weights = CUDA_AT(const float, mlp->weights);
 	memcpy(x, inputs, mlp->widths[0] * sizeof(float));
 	for (uint32_t l = 0; l < mlp->layers; l++) {
-		uint32_t in = mlp->widths[l], out = mlp->widths[l + 1];
+		uint32_t in = mlp->widths[l], out = cuda_four(mlp->widths[l + 1]);
 		for (uint32_t o = 0; o < out; o++) {
 			float sum = weights[in * out + o];
 			for (uint32_t i = 0; i < in; i++)
@@ -45,7 +45,7 @@ static void run_mlp(
 		run_mlp_row(mlp, inputs + (uint64_t)row * mlp->widths[0], scores);
 		for (uint32_t c = 0; c < classes && mock_control.wrong; c++)
 			scores[c] += (float)(c + 1);
-		labels[row] = cuda_label(scores, classes);
+		labels[row] = cuda_label(scores, classes, 1);
 		if (to != NULL)
 			memcpy(to + (uint64_t)row * classes, scores, classes * sizeof(float));
 	}
@@ -70,7 +70,7 @@ static void run_label(const struct kernel_arguments *a)
 	for (uint64_t row = 0; row < a->count; row++) {
 		for (uint32_t c = 0; c < a->classes && mock_control.wrong; c++)
 			scores[row * a->classes + c] += (float)(c + 1);
-		CUDA_AT(uint32_t, a->y)[row] = cuda_label(scores + row * a->classes, a->classes);
+		CUDA_AT(uint32_t, a->y)[row] = cuda_label(scores + row * a->classes, a->classes, 1);
 	}
 }
 
