@@ -6,7 +6,7 @@ packages_build=(gcc pkg-config meson ninja-build git libdpdk-dev libpcap-dev zli
 	libzstd-dev libssl-dev libjansson-dev libcyaml-dev libyaml-dev libjemalloc-dev
 	libck-dev liburcu-dev)
 packages_report=(python3 python3-matplotlib python3-jinja2)
-packages_test=(libcmocka-dev clang clang-format llvm libclang-rt-14-dev valgrind iproute2
+packages_test=(libcmocka-dev g++ clang clang-format llvm libclang-rt-14-dev valgrind iproute2
 	tcpdump tshark nftables conntrack spin python3-onnx python3-sklearn)
 
 # Those of the arguments that are not installed, one a line.
