@@ -114,6 +114,46 @@ static void stop_at_any_moment(enum pipeline_stream stream, enum pipeline_sharin
 	free(result);
 }
 
+/* Flows are classified, packets held, and short flows asked about when they end, under both clocks.
+ * STRESS_MODEL: a small one. */
+static void inference_stopped_at_any_moment_balances_its_books(void **)
+{
+	const char *paths[] = { capture };
+	struct pipeline_config config;
+	struct pipeline_result *result = malloc(sizeof(*result));
+	uint64_t seed = (uint64_t)time(NULL);
+	struct base_rng rng;
+	base_rng_seed(&rng, seed);
+	print_message("seed %llu\n", (unsigned long long)seed);
+	configure(&config, paths);
+	config.loops = 1000000;
+	config.infer.enabled = true;
+	config.infer.model = STRESS_MODEL;
+	config.infer.stage.backend = "cpu";
+	config.infer.stage.depth = 4;
+	config.infer.stage.hold_packets = 256;
+	config.infer.stage.batcher.queue_max = 256;
+	config.infer.short_flows = PIPELINE_SHORT_CLASSIFY;
+	for (unsigned int state = 0; state < CONNTRACK_STATES_COUNT; state++)
+		config.conntrack.timeout_ns[state] = 200000;
+	for (int round = 0; round < 16; round++) {
+		struct stopper stopper = { .after_us = base_rng_below(&rng, 200000) };
+		pthread_t thread;
+		config.workers = 1 + (uint32_t)round % 4;
+		config.clock = round % 8 < 4 ? PIPELINE_CLOCK_VIRTUAL : PIPELINE_CLOCK_WALL;
+		config.infer.stage.hold_ns = round < 8 ? 100000 : 0;
+		assert_int_equal(pthread_create(&thread, NULL, stop_later, &stopper), 0);
+		enum pipeline_exit exit = pipeline_run(&config, result, &stopper.stop, NULL, NULL);
+		pthread_join(thread, NULL);
+		if (exit != PIPELINE_EXIT_INTERRUPTED)
+			fail_msg("exit %d: %s", exit, result->message);
+		const struct gpu_offload_stage_stats *stats = &result->infer;
+		assert_int_equal(stats->flows, stats->asked + stats->too_short);
+		assert_int_equal(result->books.held, 0);
+	}
+	free(result);
+}
+
 static void a_run_stopped_at_any_moment_balances_its_books(void **)
 {
 	stop_at_any_moment(PIPELINE_STREAM_OFF, PIPELINE_SHARING_SHARD);
@@ -230,6 +270,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_run_stopped_at_any_moment_balances_its_books),
 		cmocka_unit_test(a_stream_stopped_at_any_moment_balances_its_books),
+		cmocka_unit_test(inference_stopped_at_any_moment_balances_its_books),
 		cmocka_unit_test(flow_results_do_not_depend_on_the_number_of_workers),
 		cmocka_unit_test(every_worker_counts_its_own_thread),
 		cmocka_unit_test(a_run_that_shares_can_be_stopped_at_any_moment),
