@@ -201,7 +201,7 @@ class Replay(unittest.TestCase):
         infer = f"model={TREE},batch=65536,inflight=64,queue=1048576,hold=1ms,held=1048576"
         done = run(SHEAF, "replay", SAMPLE, "--infer", infer, "--workers", 64)
         self.assertEqual((done.returncode, done.stdout), (3, ""))
-        self.assertRegex(done.stderr, r"\Asheaf: the run needs \d{6} MB \(packet buffers \d+, flows "
+        self.assertRegex(done.stderr, r"(?m)^sheaf: the run needs \d{6} MB \(packet buffers \d+, flows "
                          r"that wait \d+, batches \d+\), the machine has \d+ MB free: lower "
                          r"--workers, --infer held=, --infer queue=, --infer batch= or --infer "
                          r"inflight=\n\Z")
