@@ -62,6 +62,7 @@ struct onnx_item {
 	uint32_t value; /* of ONNX_VALUE; of ONNX_LABELS the value whose highest score they are */
 	/* Of ONNX_VALUE: ONNX_UINT8, ONNX_INT8 or ONNX_INT32 when it holds integers, else 0. */
 	uint32_t integer;
+	bool biased; /* a bias was added to its layer since: nothing may use it any more */
 	uint32_t rank;
 	uint32_t dims[MODEL_RANK_MAX]; /* of one row */
 };
@@ -175,6 +176,10 @@ int onnx_dequantize(struct onnx *onnx);
 int onnx_trees(struct onnx *onnx);
 int onnx_quantize(struct onnx *onnx);
 int onnx_matmul_integer(struct onnx *onnx);
+/* One scale for a block of numbers, in QuantizeLinear and DequantizeLinear: refused. */
+int onnx_refuse_blocks(struct onnx *onnx);
+/* A bias of 32 bits on what MatMulInteger makes: part of its sums. op: '+', others are refused. */
+int onnx_add_integers(struct onnx *onnx, struct onnx_item *a, struct onnx_item *b, char op);
 
 /* Whether all sums of a layer of integers stay exact in 32-bit floats; told. */
 int onnx_integer_check(struct onnx *onnx, const struct layer_dense *dense);

@@ -14,6 +14,15 @@
 
 enum { EXACT_MAX = 1 << 24 }; /* all integers up to here are 32-bit floats */
 
+int onnx_refuse_blocks(struct onnx *onnx)
+{
+	int64_t block = 0;
+	int error = onnx_get_int(onnx, "block_size", &block);
+	if (error == 0 && block != 0)
+		error = onnx_fail(onnx, -ENOTSUP, "block_size: got %" PRId64 ", expected 0", block);
+	return error;
+}
+
 /* One scale and zero point, or one for each index of an axis of the value. */
 static int quantize_axis(struct onnx *onnx, const struct onnx_item *input, uint32_t scales,
 	struct layer_quantize *quantize)
@@ -40,7 +49,20 @@ static int quantize_axis(struct onnx *onnx, const struct onnx_item *input, uint3
 static int quantize_fill(struct onnx *onnx, const struct onnx_tensor *scale,
 	const struct onnx_tensor *zero, struct layer_quantize *quantize)
 {
-	bool is_signed = zero != NULL && zero->type == ONNX_INT8;
+	int64_t type = zero != NULL ? (int64_t)zero->type : ONNX_UINT8, told = 0;
+	int error = onnx_get_int(onnx, "output_dtype", &told);
+	if (error == 0)
+		error = onnx_refuse_blocks(onnx);
+	if (error != 0)
+		return error;
+	if (told != 0 && zero == NULL)
+		type = told;
+	if ((type != ONNX_UINT8 && type != ONNX_INT8) || (told != 0 && told != type))
+		return onnx_fail(onnx, -ENOTSUP,
+			"output_dtype: got element type %" PRId64
+			", expected the zero point's, uint8 or int8",
+			told);
+	const bool is_signed = type == ONNX_INT8;
 	quantize->low = is_signed ? -128 : 0;
 	quantize->high = is_signed ? 127 : 255;
 	quantize->zero = calloc(quantize->channels, sizeof(float));
@@ -176,4 +198,39 @@ int onnx_matmul_integer(struct onnx *onnx)
 	if (error == 0)
 		onnx->items[onnx->items_count - 1].integer = ONNX_INT32;
 	return error;
+}
+
+/* One number for each output, along the last axis. */
+static bool is_bias(const struct onnx_tensor *constant, uint32_t outputs)
+{
+	return constant->type == ONNX_INT32 && constant->count == outputs &&
+	       (outputs == 1 || constant->dims[constant->rank - 1] == outputs);
+}
+
+int onnx_add_integers(struct onnx *onnx, struct onnx_item *a, struct onnx_item *b, char op)
+{
+	struct onnx_item *value = a->kind == ONNX_VALUE ? a : b;
+	struct onnx_item *bias = value == a ? b : a;
+	struct layer *layer = &onnx->model->layers[onnx->model->layers_count - 1];
+	if (op != '+' || bias->kind != ONNX_CONSTANT || layer->kind != LAYER_DENSE ||
+		!layer->dense.integer || layer->output != value->value ||
+		!is_bias(&bias->constant, layer->dense.outputs))
+		return onnx_fail(onnx, -ENOTSUP,
+			"of integers: expected int32 numbers, one for each output, right behind "
+			"MatMulInteger");
+	for (uint32_t o = 0; o < layer->dense.outputs; o++) {
+		double sum = layer->dense.bias[o] + bias->constant.data[o];
+		if (fabs(sum) > EXACT_MAX)
+			return onnx_fail(
+				onnx, -ENOTSUP, "output %" PRIu32 ": sums may exceed 2^24", o);
+		layer->dense.bias[o] = (float)sum;
+	}
+	int error = onnx_integer_check(onnx, &layer->dense);
+	struct onnx_item output = *value;
+	/* No layer has taken the sums without the bias; none may from here on. */
+	for (uint32_t i = 0; i < onnx->items_count; i++) {
+		struct onnx_item *item = &onnx->items[i];
+		item->biased |= item->kind != ONNX_CONSTANT && item->value == value->value;
+	}
+	return error != 0 ? error : onnx_add_output(onnx, 0, &output);
 }

@@ -36,8 +36,12 @@ static int scale_gemm(struct onnx *onnx, struct layer_dense *dense, const struct
 	double alpha, double beta)
 {
 	size_t count = (size_t)dense->inputs * dense->outputs;
-	for (size_t i = 0; alpha != 1 && i < count; i++)
+	for (size_t i = 0; alpha != 1 && i < count; i++) {
 		dense->weights[i] = (float)(dense->weights[i] * alpha);
+		if (!isfinite(dense->weights[i]))
+			return onnx_fail(onnx, -EINVAL,
+				"B times alpha: got a number that no 32-bit float holds");
+	}
 	if (c == NULL)
 		return 0;
 	const struct onnx_tensor *bias = &c->constant;
@@ -388,14 +392,16 @@ int onnx_batch_normalization(struct onnx *onnx)
 	struct layer layer = { .kind = LAYER_AFFINE };
 	struct layer_affine *affine = &layer.affine;
 	double epsilon = 1e-5;
-	int64_t training = 0;
+	int64_t training = 0, spatial = 1;
 	if (input == NULL)
 		return -EINVAL;
 	int error = onnx_get_float(onnx, "epsilon", &epsilon);
 	if (error == 0)
 		error = onnx_get_int(onnx, "training_mode", &training);
-	if (error == 0 && training != 0)
-		error = onnx_fail(onnx, -ENOTSUP, "training_mode");
+	if (error == 0)
+		error = onnx_get_int(onnx, "spatial", &spatial);
+	if (error == 0 && (training != 0 || spatial != 1))
+		error = onnx_fail(onnx, -ENOTSUP, training != 0 ? "training_mode" : "spatial");
 	for (uint32_t i = 0; error == 0 && i < 4; i++) {
 		parts[i] = onnx_input(onnx, i + 1, ONNX_CONSTANT);
 		if (parts[i] == NULL)

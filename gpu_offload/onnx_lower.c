@@ -66,7 +66,10 @@ struct onnx_item *onnx_operand(struct onnx *onnx, uint32_t index)
 		onnx_fail(onnx, -EINVAL,
 			"input '%s' is neither a tensor nor made by an earlier node",
 			onnx_text(onnx->node->inputs[index], text));
-	return item;
+	else if (item->biased)
+		onnx_fail(onnx, -ENOTSUP, "input '%s': integers without the bias that is added",
+			onnx_text(onnx->node->inputs[index], text));
+	return item == NULL || item->biased ? NULL : item;
 }
 
 struct onnx_item *onnx_input(struct onnx *onnx, uint32_t index, enum onnx_item_kind kind)
@@ -212,35 +215,73 @@ struct operator
 {
 	const char *name, *domain;
 	int (*lower)(struct onnx * onnx);
+	const char *attributes; /* that are read, or change nothing; each with a blank behind it */
 };
 
+#define WINDOW "auto_pad dilations kernel_shape pads strides "
+
+static const char trees_attributes[] =
+	"base_values class_ids class_nodeids class_treeids class_weights classlabels_int64s "
+	"classlabels_strings nodes_falsenodeids nodes_featureids nodes_hitrates "
+	"nodes_missing_value_tracks_true nodes_modes nodes_nodeids nodes_treeids "
+	"nodes_truenodeids nodes_values post_transform ";
+
 static const struct operator operators[] = {
-	{ "Add", "", onnx_binary },
-	{ "ArgMax", "", onnx_argmax },
-	{ "AveragePool", "", onnx_pool },
-	{ "BatchNormalization", "", onnx_batch_normalization },
-	{ "Cast", "", onnx_cast },
-	{ "Constant", "", lower_constant },
-	{ "Conv", "", onnx_conv },
-	{ "DequantizeLinear", "", onnx_dequantize },
-	{ "Flatten", "", onnx_flatten },
-	{ "Gemm", "", onnx_gemm },
-	{ "GlobalAveragePool", "", onnx_global_pool },
-	{ "Identity", "", lower_identity },
-	{ "MatMul", "", onnx_matmul },
-	{ "MatMulInteger", "", onnx_matmul_integer },
-	{ "MaxPool", "", onnx_pool },
-	{ "Mul", "", onnx_binary },
-	{ "QuantizeLinear", "", onnx_quantize },
-	{ "Relu", "", lower_elements },
-	{ "Reshape", "", onnx_reshape },
-	{ "Sigmoid", "", lower_elements },
-	{ "Softmax", "", onnx_softmax },
-	{ "Sub", "", onnx_binary },
-	{ "Tanh", "", lower_elements },
-	{ "Transpose", "", onnx_transpose },
-	{ "TreeEnsembleClassifier", "ai.onnx.ml", onnx_trees },
+	{ "Add", "", onnx_binary, "" },
+	{ "ArgMax", "", onnx_argmax, "axis keepdims select_last_index " },
+	{ "AveragePool", "", onnx_pool, WINDOW "ceil_mode count_include_pad " },
+	{ "BatchNormalization", "", onnx_batch_normalization,
+		"epsilon momentum spatial training_mode " },
+	{ "Cast", "", onnx_cast, "to saturate " },
+	{ "Constant", "", lower_constant, NULL },
+	{ "Conv", "", onnx_conv, WINDOW "group " },
+	{ "DequantizeLinear", "", onnx_dequantize, "axis block_size " },
+	{ "Flatten", "", onnx_flatten, "axis " },
+	{ "Gemm", "", onnx_gemm, "alpha beta transA transB " },
+	{ "GlobalAveragePool", "", onnx_global_pool, "" },
+	{ "Identity", "", lower_identity, "" },
+	{ "MatMul", "", onnx_matmul, "" },
+	{ "MatMulInteger", "", onnx_matmul_integer, "" },
+	{ "MaxPool", "", onnx_pool, WINDOW "ceil_mode storage_order " },
+	{ "Mul", "", onnx_binary, "" },
+	{ "QuantizeLinear", "", onnx_quantize, "axis block_size output_dtype saturate " },
+	{ "Relu", "", lower_elements, "" },
+	{ "Reshape", "", onnx_reshape, "allowzero " },
+	{ "Sigmoid", "", lower_elements, "" },
+	{ "Softmax", "", onnx_softmax, "axis " },
+	{ "Sub", "", onnx_binary, "" },
+	{ "Tanh", "", lower_elements, "" },
+	{ "Transpose", "", onnx_transpose, "perm " },
+	{ "TreeEnsembleClassifier", "ai.onnx.ml", onnx_trees, trees_attributes },
 };
+
+static bool is_listed(struct onnx_span name, const char *list)
+{
+	for (const char *end; (end = strchr(list, ' ')) != NULL; list = end + 1) {
+		if ((size_t)(end - list) == name.length && memcmp(list, name.at, name.length) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What is not read could change what the operator means. */
+static int check_attributes(struct onnx *onnx, const char *known)
+{
+	struct onnx_span node = onnx->node->bytes, name;
+	struct onnx_field field;
+	char text[48];
+	while (known != NULL && onnx_wire_next(&node, &field) == 1) {
+		if (field.number != 5 || field.type != ONNX_WIRE_BYTES)
+			continue;
+		int error = onnx_read_name(onnx, field.bytes, &name);
+		if (error != 0)
+			return error;
+		if (!is_listed(name, known))
+			return onnx_fail(onnx, -ENOTSUP, "attribute '%s' is not supported",
+				onnx_text(name, text));
+	}
+	return 0;
+}
 
 static int lower_node(struct onnx *onnx, const struct onnx_node *node)
 {
@@ -250,8 +291,10 @@ static int lower_node(struct onnx *onnx, const struct onnx_node *node)
 		const char *domain = operators[i].domain;
 		bool here = onnx_is(node->domain, domain) ||
 			    (domain[0] == 0 && onnx_is(node->domain, "ai.onnx"));
-		if (here && onnx_is(node->op, operators[i].name))
-			return operators[i].lower(onnx);
+		if (!here || !onnx_is(node->op, operators[i].name))
+			continue;
+		int error = check_attributes(onnx, operators[i].attributes);
+		return error != 0 ? error : operators[i].lower(onnx);
 	}
 	if (node->domain.length > 0)
 		return onnx_fail(onnx, -ENOTSUP, "the operator is not supported (domain %s)",
@@ -352,6 +395,9 @@ static int read_graph_output(struct onnx *onnx, struct onnx_span bytes)
 		return onnx_fail(onnx, -EINVAL, "output '%s' is made by no node", text);
 	if (item->value == 0)
 		return onnx_fail(onnx, -EINVAL, "output '%s' is the input", text);
+	if (item->biased)
+		return onnx_fail(onnx, -ENOTSUP,
+			"output '%s': integers without the bias that is added", text);
 	if (model->result == 0) {
 		model->result = item->value;
 		return 0;

@@ -74,6 +74,14 @@ int onnx_reshape(struct onnx *onnx)
 	if (shape == NULL)
 		return -EINVAL;
 	const struct onnx_tensor *target = &shape->constant;
+	int64_t zeros = 0;
+	int error = onnx_get_int(onnx, "allowzero", &zeros);
+	for (uint32_t a = 0; error == 0 && zeros != 0 && a < target->count; a++) {
+		if (target->data[a] == 0)
+			error = onnx_fail(onnx, -EINVAL, "allowzero: makes no numbers");
+	}
+	if (error != 0)
+		return error;
 	if (target->rank != 1 || target->count < 2 || target->count > MODEL_RANK_MAX + 1)
 		return onnx_fail(onnx, -EINVAL,
 			"shape: got %" PRIu32 " dimensions, expected 2 .. %d", target->count,
@@ -81,7 +89,7 @@ int onnx_reshape(struct onnx *onnx)
 	if (target->data[0] != 0 && target->data[0] != -1 && target->data[0] != 1)
 		return onnx_fail(onnx, -ENOTSUP, "shape: got %g for the batch, expected 0, 1 or -1",
 			target->data[0]);
-	int error = read_target(onnx, input, target, dims);
+	error = read_target(onnx, input, target, dims);
 	return error != 0 ? error : add_alias(onnx, input, target->count - 1, dims);
 }
 
@@ -166,6 +174,42 @@ int onnx_argmax(struct onnx *onnx)
 	return onnx_add_output(onnx, 0, &labels);
 }
 
+/* Whether numbers of that type hold it exactly; of floats all. */
+static bool holds(enum onnx_type type, double number)
+{
+	const double exact = 9007199254740992.0; /* 2^53: what doubles count up to */
+	switch (type) {
+	case ONNX_UINT8:
+		return number >= 0 && number <= UINT8_MAX;
+	case ONNX_INT8:
+		return number >= INT8_MIN && number <= INT8_MAX;
+	case ONNX_BOOL:
+		return number >= 0 && number <= 1;
+	case ONNX_INT32:
+		return number >= INT32_MIN && number <= INT32_MAX;
+	case ONNX_INT64:
+		return number >= -exact && number <= exact;
+	default:
+		return true;
+	}
+}
+
+/* A constant that was computed; integers that would wrap are refused. */
+static int add_constant(struct onnx *onnx, struct onnx_item *item)
+{
+	const struct onnx_tensor *constant = &item->constant;
+	for (uint32_t i = 0; i < constant->count; i++) {
+		double number = constant->data[i];
+		if (holds(constant->type, number))
+			continue;
+		free(constant->data);
+		return onnx_fail(onnx, -ENOTSUP,
+			"of constants: makes %g at %" PRIu32 ", which its type does not hold",
+			number, i);
+	}
+	return onnx_add_output(onnx, 0, item);
+}
+
 static int cast_constant(struct onnx *onnx, const struct onnx_item *input, int64_t to)
 {
 	struct onnx_item output = { .kind = ONNX_CONSTANT, .constant = input->constant };
@@ -187,7 +231,7 @@ static int cast_constant(struct onnx *onnx, const struct onnx_item *input, int64
 				    : to == ONNX_DOUBLE ? number
 							: trunc(number);
 	}
-	return onnx_add_output(onnx, 0, &output);
+	return add_constant(onnx, &output);
 }
 
 int onnx_cast(struct onnx *onnx)
@@ -275,6 +319,8 @@ static int combine_constants(
 	if (a->count != 1 && b->count != 1 &&
 		(a->rank != b->rank || memcmp(a->dims, b->dims, a->rank * sizeof(*a->dims)) != 0))
 		return onnx_fail(onnx, -ENOTSUP, "two constants of different shapes");
+	if (a->type != b->type)
+		return onnx_fail(onnx, -EINVAL, "two constants of different types");
 	if (onnx->constants + result->count > MODEL_WEIGHTS_MAX)
 		return onnx_fail(
 			onnx, -E2BIG, "more than %d numbers in all tensors", MODEL_WEIGHTS_MAX);
@@ -286,7 +332,7 @@ static int combine_constants(
 		double x = a->data[a->count == 1 ? 0 : i], y = b->data[b->count == 1 ? 0 : i];
 		result->data[i] = op == '*' ? x * y : op == '-' ? x - y : x + y;
 	}
-	return onnx_add_output(onnx, 0, &output);
+	return add_constant(onnx, &output);
 }
 
 static int add_values(struct onnx *onnx, struct onnx_item *a, struct onnx_item *b, char op)
@@ -297,25 +343,6 @@ static int add_values(struct onnx *onnx, struct onnx_item *a, struct onnx_item *
 	if (a->rank != b->rank || memcmp(a->dims, b->dims, a->rank * sizeof(*a->dims)) != 0)
 		return onnx_fail(onnx, -EINVAL, "two values of different shapes");
 	return onnx_add_layer(onnx, a, &layer, a->rank, a->dims);
-}
-
-/* A bias of 32 bits on what MatMulInteger makes: part of its sums. */
-static int add_integers(struct onnx *onnx, struct onnx_item *a, struct onnx_item *b, char op)
-{
-	struct onnx_item *value = a->kind == ONNX_VALUE ? a : b;
-	struct onnx_item *bias = value == a ? b : a;
-	struct layer *layer = &onnx->model->layers[onnx->model->layers_count - 1];
-	if (op != '+' || bias->kind != ONNX_CONSTANT || bias->constant.type != ONNX_INT32 ||
-		layer->kind != LAYER_DENSE || !layer->dense.integer ||
-		layer->output != value->value || bias->constant.count != layer->dense.outputs)
-		return onnx_fail(onnx, -ENOTSUP,
-			"of integers: expected int32 numbers, one for each output, right behind "
-			"MatMulInteger");
-	for (uint32_t o = 0; o < layer->dense.outputs; o++)
-		layer->dense.bias[o] = (float)(layer->dense.bias[o] + bias->constant.data[o]);
-	int error = onnx_integer_check(onnx, &layer->dense);
-	struct onnx_item output = *value;
-	return error != 0 ? error : onnx_add_output(onnx, 0, &output);
 }
 
 int onnx_binary(struct onnx *onnx)
@@ -330,7 +357,7 @@ int onnx_binary(struct onnx *onnx)
 	if (a->kind == ONNX_CONSTANT && b->kind == ONNX_CONSTANT)
 		return combine_constants(onnx, &a->constant, &b->constant, op);
 	if (a->integer != 0 || b->integer != 0)
-		return add_integers(onnx, a, b, op);
+		return onnx_add_integers(onnx, a, b, op);
 	if (a->kind == ONNX_VALUE && b->kind == ONNX_VALUE)
 		return add_values(onnx, a, b, op);
 	if (a->kind == ONNX_VALUE)
@@ -352,6 +379,8 @@ int onnx_dequantize(struct onnx *onnx)
 	if (onnx_has_input(onnx, 2) && (zero = onnx_input(onnx, 2, ONNX_CONSTANT)) == NULL)
 		return -EINVAL;
 	int error = onnx_get_int(onnx, "axis", &axis);
+	if (error == 0)
+		error = onnx_refuse_blocks(onnx);
 	if (error != 0)
 		return error;
 	struct onnx_item output = { .kind = ONNX_CONSTANT, .constant = x->constant };

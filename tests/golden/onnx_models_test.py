@@ -312,6 +312,20 @@ def special():
             g.op("Mul", g.value.astype(np.float32) * scale, g.tensor(scale))
         yield f"integers {inputs} {outputs}", g
 
+    # int8 by the attribute alone, and sums that are taken twice (as they are, and by Relu).
+    g = Graph(9, opset=21)
+    g.exact = True
+    q = np.clip(np.rint(g.input / np.float32(0.02)), -128, 127)
+    g.op("QuantizeLinear", q, g.tensor(np.float32(0.02)), output_dtype=TensorProto.INT8)
+    w = rng.integers(0, 256, (9, 3)).astype(np.uint8)
+    sums = q @ (w.astype(int) - 200)
+    g.op("MatMulInteger", sums, g.tensor(w), "", g.tensor(np.array(200, np.uint8)))
+    g.op("Cast", sums, to=TensorProto.FLOAT)
+    name = g.name
+    g.relu()
+    g.op("Add", g.value + sums, name)
+    yield "integers by attribute", g
+
     # float_data, double_data and half-precision weights.
     for kind, dtype in ((TensorProto.FLOAT, np.float32), (TensorProto.DOUBLE, np.float64),
                         (TensorProto.FLOAT16, np.float16)):

@@ -51,6 +51,14 @@ def integer(w=np.ones((4, 2), np.int8), step=F(0.1), zero=np.uint8(0), inputs=4)
                  [("s", np.asarray(step)), ("z", np.asarray(zero)), ("w", w)])
 
 
+def biased(*more, b=np.ones(2, np.int32), outputs=("y",)):
+    return model([node("QuantizeLinear", "x", "s", outputs=("q",), name="q"),
+                  node("MatMulInteger", "q", "w", outputs=("m",), name="m"),
+                  node("Add", "m", "b", outputs=("a",), name="a"), *more,
+                  node("Cast", "a", to=TensorProto.FLOAT)],
+                 tensors=[("s", F(0.1)), ("w", np.ones((4, 2), np.int8)), ("b", b)], outputs=outputs)
+
+
 def conv(shape=(2, 9), kernel=(3, 2, 3), **attributes):
     return model([node("Conv", "x", "w", **attributes)], shape, [w(*kernel)])
 
@@ -123,6 +131,44 @@ CASES = [
            tensors=[("b", np.ones(4, np.int32)), ("s", F(1)), ("z", np.uint8(0))]),
      "node 'n' (Add): of integers: expected int32 numbers, one for each output, right behind "
      "MatMulInteger"),
+    # A bias is part of the sums: nobody may want them without it.
+    (biased(node("Cast", "m", outputs=("z",), name="c", to=TensorProto.FLOAT)),
+     "node 'c' (Cast): input 'm': integers without the bias that is added"),
+    (biased(node("Add", "m", "b", outputs=("z",), name="c")),
+     "node 'c' (Add): input 'm': integers without the bias that is added"),
+    (biased(outputs=("y", "m")), "output 'm': integers without the bias that is added"),
+    (biased(b=np.ones((2, 1), np.int32)),
+     "node 'a' (Add): of integers: expected int32 numbers, one for each output, right behind "
+     "MatMulInteger"),
+    (biased(b=np.full(2, 2 ** 24 + 1, np.int32)),
+     "node 'a' (Add): output 0: sums may exceed 2^24"),
+    (model([node("Mul", "i", "i", outputs=("w",), name="i"),
+            node("QuantizeLinear", "x", "s", outputs=("q",)), node("MatMulInteger", "q", "w")],
+           tensors=[("i", np.full((4, 2), 127, np.int8)), ("s", F(1))]),
+     "node 'i' (Mul): of constants: makes 16129 at 0, which its type does not hold"),
+    (model([node("Cast", "w", to=TensorProto.INT32)], tensors=[("w", np.full(2, 1e10, F))]),
+     "node 'n' (Cast): of constants: makes 1e+10 at 0, which its type does not hold"),
+    (model([node("Add", "w", "i")], tensors=[w(2), ("i", np.ones(2, np.int8))]),
+     "node 'n' (Add): two constants of different types"),
+    # Attributes that would change what an operator means.
+    (model([node("QuantizeLinear", "x", "s", block_size=2)], tensors=[("s", F(1))]),
+     "node 'n' (QuantizeLinear): block_size: got 2, expected 0"),
+    (model([node("QuantizeLinear", "x", "s", output_dtype=TensorProto.INT16)],
+           tensors=[("s", F(1))]),
+     "node 'n' (QuantizeLinear): output_dtype: got element type 5, expected the zero point's, "
+     "uint8 or int8"),
+    (model([node("DequantizeLinear", "w", "s", outputs=("v",), block_size=2), node("Gemm", "x", "v")],
+           tensors=[("w", np.ones((4, 2), np.int8)), ("s", F(1))]),
+     "node 'n' (DequantizeLinear): block_size: got 2, expected 0"),
+    (model([node("Reshape", "x", "w", allowzero=1)], tensors=[("w", np.array([0, 4], np.int64))]),
+     "node 'n' (Reshape): allowzero: makes no numbers"),
+    (model([node("BatchNormalization", "x", "w", "w", "w", "w", spatial=0)], tensors=[w(4)]),
+     "node 'n' (BatchNormalization): spatial"),
+    (model([node("Relu", "x", slope=0.5)]), "node 'n' (Relu): attribute 'slope' is not supported"),
+    (trees(base_values_as_tensor=numpy_helper.from_array(np.ones(2), "b")),
+     "node 'n' (TreeEnsembleClassifier): attribute 'base_values_as_tensor' is not supported"),
+    (model([node("Gemm", "x", "w", alpha=1e30)], tensors=[("w", np.full((4, 2), 1e30, F))]),
+     "node 'n' (Gemm): B times alpha: got a number that no 32-bit float holds"),
     (model([node("Erf", "x")]), "node 'n' (Erf): the operator is not supported"),
     (model([node("Gru" * 30, "x", name="\x1b[31m")]),
      "node '?[31m' (GruGruGruGruGruGruGruGruGruGruGruGruGruG...): the operator is not supported"),
