@@ -4,6 +4,7 @@
 #include "base/cycles.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,6 +41,13 @@ int infer_check(const struct pipeline_config *config, char *message)
 	uint32_t depth = infer->stage.depth;
 	if (depth == 0)
 		depth = gpu_offload_features_depth_default(infer->stage.features);
+	uint32_t depth_max = gpu_offload_features_depth_max(infer->stage.features);
+	if (depth > depth_max) {
+		snprintf(message, PIPELINE_MESSAGE_SIZE,
+			"infer: depth: got '%" PRIu32 "', expected 1..%" PRIu32 " for %s", depth,
+			depth_max, gpu_offload_features_name(infer->stage.features));
+		return -EINVAL;
+	}
 	if (infer->short_flows == PIPELINE_SHORT_CLASSIFY && infer->short_packets > depth)
 		return refuse(message, "min: expected at most depth");
 	for (uint32_t i = 0; i < batcher->preferred_count; i++) {

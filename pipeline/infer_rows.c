@@ -188,6 +188,10 @@ static int read_record_file(
 	*why = "more records than can be read";
 	if (fstat(fileno(file), &status) != 0)
 		return -errno;
+	if (!S_ISREG(status.st_mode)) {
+		*why = "not a regular file";
+		return -EINVAL;
+	}
 	if (status.st_size > INFER_ROWS_MAX * (int64_t)GPU_OFFLOAD_RECORD_BYTES_MAX)
 		return -EINVAL;
 	size_t size = (size_t)status.st_size;

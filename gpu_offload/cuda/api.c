@@ -5,8 +5,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Where the address of a function of the driver goes. The names are those that cuda.h's macros
  * resolve to. */
@@ -57,15 +59,32 @@ static const struct {
 	{ "cuLaunchKernel", offsetof(struct cuda_api, launch) },
 };
 
+/* Open the library; a path that names no regular file is not tried, since a FIFO would wait. */
+static void *open_library(const char *name, char text[], size_t size)
+{
+	struct stat status;
+	bool there = strchr(name, '/') != NULL && stat(name, &status) == 0;
+	if (there && !S_ISREG(status.st_mode)) {
+		snprintf(text, size, "%s: not a regular file", name);
+		return NULL;
+	}
+	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	const char *why = library == NULL && there ? dlerror() : NULL;
+	size_t length = strlen(name);
+	if (why != NULL && strncmp(why, name, length) == 0 && strncmp(why + length, ": ", 2) == 0)
+		why += length + 2;
+	if (library == NULL)
+		snprintf(text, size, "%s: %s", name, why != NULL ? why : "not found");
+	return library;
+}
+
 int cuda_api_load(struct cuda_api *api, const char *path, char text[], size_t size)
 {
 	const char *name = path != NULL ? path : "libcuda.so.1";
 	memset(api, 0, sizeof(*api));
-	api->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	if (api->library == NULL) {
-		snprintf(text, size, "%s: not found", name);
+	api->library = open_library(name, text, size);
+	if (api->library == NULL)
 		return -ENOENT;
-	}
 	for (size_t i = 0; i < BASE_ARRAY_COUNT(functions); i++) {
 		void *address = dlsym(api->library, functions[i].name);
 		if (address == NULL) {
