@@ -29,6 +29,7 @@ EXIT_INPUT, EXIT_RUN = 2, 3  # as sheaf's own
 RESULTS_MAX = 64
 TEXT_MAX = 300
 CDF_POINTS_MAX = 4096
+NUMBER_MAX = 1e250  # leaves axes with logarithms room for their margins
 RESULT_SCHEMA = "sheaf-result-1"
 COMPARISON_SCHEMA = "sheaf-comparison-1"
 # Benchmarks with a page of their own: a module that reads, and the name of one that draws.
@@ -57,14 +58,14 @@ class Node:
 
     def number(self, key):
         value = self._get(key, (int, float), "a number")
-        if value is not None and not 0 <= value < 1e300:
+        if value is not None and not 0 <= value < NUMBER_MAX:
             raise Refused(f"{self.path}{key}: expected a number that is not negative")
         return value
 
     def difference(self, key):
         """A number that may be negative."""
         value = self._get(key, (int, float), "a number")
-        if value is not None and not -1e300 < value < 1e300:
+        if value is not None and not -NUMBER_MAX < value < NUMBER_MAX:
             raise Refused(f"{self.path}{key}: expected a number")
         return value
 
@@ -423,7 +424,8 @@ def main():
                   "python3-jinja2", file=sys.stderr)
             return EXIT_RUN
     try:
-        arguments.output.write_text(text, encoding="utf-8")
+        # JSON may hold halves of surrogate pairs, which no page can.
+        arguments.output.write_bytes(text.encode("utf-8", "replace"))
     except OSError as error:
         print(f"sheaf: report: {arguments.output}: {error.strerror}", file=sys.stderr)
         return EXIT_RUN

@@ -28,7 +28,7 @@ def curve_of(node, name, refused):
         raise refused(f"{node.path}{name}: expected at most {POINTS_MAX} points")
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2 or any(
-                isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e300
+                isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e250
                 for value in pair):
             raise refused(f"{node.path}{name}: expected pairs of numbers")
     return [(float(value), float(share)) for value, share in pairs]

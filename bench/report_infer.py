@@ -21,9 +21,10 @@ def series_of(node, refused):
     name = backend + (f", wait {wait}" if wait else "")
     if inflight is not None and inflight > 1:
         name += f", {inflight:g} in flight"
-    return {"backend": backend, "name": name, "why": node.text("why"), "ran": bool(node.flag("ran")),
-            "break_even": node.number("break_even_batch"),
-            "double": "TEST DOUBLE" in (node.text("why") or ""),
+    why = node.text("why")
+    double = "TEST DOUBLE" in (why or "")
+    return {"backend": backend, "name": ("TEST DOUBLE: " if double else "") + name, "why": why,
+            "ran": bool(node.flag("ran")), "break_even": node.number("break_even_batch"), "double": double,
             "points": sorted((p for p in points if p["batch"]), key=lambda p: p["batch"])}
 
 

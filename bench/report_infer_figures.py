@@ -39,7 +39,8 @@ def mark_break_even(axes, result):
              if series["ran"] and series["break_even"]]
     for index, batch in marks:
         axes.axvline(batch, color=SERIES[index % len(SERIES)], linewidth=1, linestyle=":")
-        axes.annotate(f"break-even: {batch:,.0f}", (batch, 0.03), xytext=(4, 0), rotation=90,
+        double = " (TEST DOUBLE)" if result["series"][index]["double"] else ""
+        axes.annotate(f"break-even: {batch:,.0f}{double}", (batch, 0.03), xytext=(4, 0), rotation=90,
                       xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=8.5)
     if not marks:
         axes.annotate("break-even: not measured" if not any(

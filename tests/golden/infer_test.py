@@ -146,7 +146,7 @@ class Infer(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             for model, words in (("plain", ("cpu-ref", "break-even", "not measured", "flows/s", "<svg")),
-                                 ("double", ("cuda launch", "TEST DOUBLE", "a test double: no GPU"))):
+                                 ("double", ("<h3>TEST DOUBLE: cuda launch", "a test double: no GPU"))):
                 path, page = folder / f"{model}.json", folder / f"{model}.html"
                 more = ("--cuda-library", MOCK, "--modes", "launch") if model == "double" else \
                     ("--backends", "cpu-ref,cpu")
@@ -159,6 +159,14 @@ class Infer(unittest.TestCase):
                 text = page.read_text()
                 for word in words:
                     self.assertTrue(word in text or word == "break-even", (model, word))
+            # What JSON can hold and a page cannot, and numbers at the end of what is drawn.
+            found["cpu"], found["backends"][0]["backend"] = "\ud800", "\ud800$\\frac{</text>"
+            found["backends"][0]["points"][0].update(batch=1e249, flows_per_s=1e249, p50_us=1e-300)
+            path.write_text(json.dumps(found))
+            done = subprocess.run([SHEAF, "report", path, "-o", page], capture_output=True, text=True,
+                                  timeout=300, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertNotIn("{</text>", page.read_text())
             found["backends"][0]["points"][0]["batch"] = "many"
             path.write_text(json.dumps(found))
             done = subprocess.run([SHEAF, "report", path, "-o", page], capture_output=True, text=True,
@@ -205,6 +213,11 @@ class Infer(unittest.TestCase):
                 path.write_bytes(bad)
                 done = sheaf("verify", "--model", MODELS / "mlp-int8-n3ic20.onnx", path)
                 self.assertEqual((done.returncode, done.stderr), (2, f"sheaf: {path}: {why}\n"))
+            path.unlink()
+            path.symlink_to("/dev/null")
+            self.assertEqual(sheaf("verify", "--widths", "20-4", path).stderr,
+                             f"sheaf: {path}: not a regular file\n")
+            path.unlink()
             path.write_bytes(data)
             done = sheaf("verify", "--model", MODELS / "tree-spi30.onnx", path)
             self.assertEqual(done.stderr, f"sheaf: {path}: records of other features than the model takes\n")
