@@ -19,7 +19,7 @@
 #include <errno.h>
 
 enum {
-	START_ENTRIES = 400, /* 63 buckets at the default's load */
+	START_BUCKETS = 64, /* at most; at least half of that, if so many are ever needed */
 	BUCKETS_STEP = 2,
 	BUCKET_PAIRS_MAX = CONNTRACK_TABLE_LINE_PAIRS * (1 + CONNTRACK_TABLE_LINES_MAX),
 };
@@ -47,14 +47,12 @@ static void unmap(struct base_arena *arena, struct conntrack_table *table)
 	table->overflow = NULL;
 }
 
-/* buckets: how many; 0: as the capacity asks for. */
 static int map(struct base_arena *arena, struct conntrack_table *table, uint32_t capacity,
 	uint32_t buckets, const struct growing *growing)
 {
 	struct conntrack_table made;
 	conntrack_table_shape(&made, capacity, growing->load, growing->config.salt);
-	if (buckets != 0)
-		made.buckets_count = buckets;
+	made.buckets_count = buckets;
 	/* It takes insertions still while it is being emptied, one for BUCKETS_STEP buckets. */
 	made.overflow_count += made.buckets_count / (BUCKETS_STEP * CONNTRACK_TABLE_LINE_PAIRS) + 1;
 	made.buckets = base_arena_map(arena, conntrack_table_buckets_bytes(&made));
@@ -67,6 +65,18 @@ static int map(struct base_arena *arena, struct conntrack_table *table, uint32_t
 	return 0;
 }
 
+/* Doubled again and again, these become as many as entries_max pairs ask for, or 3 % more: the last
+ * doubling is never for the last few pairs. */
+static uint32_t start_buckets(const struct growing *table)
+{
+	struct conntrack_table whole;
+	conntrack_table_shape(&whole, table->config.entries_max, table->load, table->config.salt);
+	uint32_t buckets = whole.buckets_count;
+	while (buckets > START_BUCKETS)
+		buckets = buckets / 2 + buckets % 2;
+	return buckets;
+}
+
 static int growing_create(void **out, const struct conntrack_table_config *config)
 {
 	if (config->load > 1 || config->hashes == NULL ||
@@ -77,13 +87,13 @@ static int growing_create(void **out, const struct conntrack_table_config *confi
 		return -ENOMEM;
 	table->config = *config;
 	table->load = config->load > 0 ? config->load : CONNTRACK_TABLE_LOAD;
-	uint32_t start = config->entries_max < START_ENTRIES ? config->entries_max : START_ENTRIES;
-	int error = map(config->arena, &table->now, start, 0, table);
+	uint32_t start = start_buckets(table);
+	table->capacity = capacity_of(start, table->load);
+	int error = map(config->arena, &table->now, table->capacity, start, table);
 	if (error != 0) {
 		base_arena_free(config->arena, table, sizeof(*table));
 		return error;
 	}
-	table->capacity = capacity_of(table->now.buckets_count, table->load);
 	*out = table;
 	return 0;
 }

@@ -192,14 +192,42 @@ static void growing_finds_everything_while_it_doubles(void **state)
 	assert_int_equal(insert(&fixture, 0), -ENOSPC);
 	for (uint32_t i = 0; i < ENTRIES; i++)
 		assert_int_equal(find(&fixture, i), i);
-	/* 8192 buckets, their overflow lines, and nothing of the arrays before. */
+	/* 4736 buckets, their overflow lines, and nothing of the arrays before. */
 	uint64_t bytes = fixture.ops->bytes(fixture.table);
-	assert_true(bytes < highest && bytes > 8192 * 64);
+	assert_true(bytes < highest && bytes > 4736 * 64);
 	assert_true(mapped(&fixture) - memory < bytes);
 	for (uint32_t i = 0; i < ENTRIES; i++)
 		take(&fixture, i);
 	check(&fixture);
 	teardown(&fixture);
+}
+
+/* When all pairs are in, the load is what it was made for, not half of it behind a doubling that the
+ * last pairs caused: whatever their number. */
+static void growing_does_not_double_for_its_last_pairs(void **state)
+{
+	static const double loads[] = { 0, 0.5, 0.7, 0.95, 1 };
+	(void)state;
+	for (uint32_t entries = 1; entries < 40000; entries += 1 + entries / 7) {
+		for (size_t l = 0; l < BASE_ARRAY_COUNT(loads); l++) {
+			struct fixture fixture;
+			setup(&fixture, "growing", entries);
+			fixture.ops->destroy(fixture.table);
+			fixture.config.load = loads[l];
+			assert_int_equal(fixture.ops->create(&fixture.table, &fixture.config), 0);
+			for (uint32_t i = 0; i < entries; i++)
+				assert_int_equal(insert(&fixture, i), 0);
+			double load = loads[l] > 0 ? loads[l] : 0.8;
+			double places = entries / load;
+			/* Lines of 64 bytes: eight places and, per eight pairs, one to overflow
+			 * to, and per two buckets as many as a doubling may need. */
+			double most = (places * 1.04 + 8 + entries + places / 2 + 64) * 8;
+			if ((double)fixture.ops->bytes(fixture.table) > most + 1024)
+				fail_msg("%u pairs at load %.2f: %lu bytes, expected %.0f", entries,
+					load, fixture.ops->bytes(fixture.table), most);
+			teardown(&fixture);
+		}
+	}
 }
 
 /* Removals carry a doubling on too, and pairs come and go in both arrays meanwhile. */
@@ -250,6 +278,7 @@ int main(void)
 		cmocka_unit_test(keys_of_one_hash_fit_up_to_the_layouts_bound),
 		cmocka_unit_test(cuckoo_refuses_on_and_on_and_recovers),
 		cmocka_unit_test(growing_finds_everything_while_it_doubles),
+		cmocka_unit_test(growing_does_not_double_for_its_last_pairs),
 		cmocka_unit_test(growing_bears_removals_while_it_doubles),
 		cmocka_unit_test(a_name_finds_its_table_and_no_other),
 	};
