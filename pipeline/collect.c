@@ -174,6 +174,26 @@ static void forget_moments(struct conntrack_stats *conntrack)
 	conntrack->expiry_late_max_ns = 0;
 }
 
+static bool counts_over_workers(const struct chain_function_config *function)
+{
+	return function->kind == CHAIN_LB &&
+	       (function->lb.policy == CHAIN_LB_ROUND_ROBIN ||
+		       function->lb.policy == CHAIN_LB_LEAST_CONNECTIONS);
+}
+
+bool collect_is_repeatable(
+	const struct pipeline_result *result, const struct pipeline_config *config)
+{
+	if (config->sharing == PIPELINE_SHARING_SHARD || config->workers == 1)
+		return true;
+	bool ran_short = result->conntrack.insert_failures != 0 || result->conntrack.evicted != 0;
+	for (uint32_t i = 0; i < result->chain_count; i++)
+		ran_short |= result->chain[i].drops[BASE_DROP_NAT_NO_PORT] != 0;
+	for (uint32_t i = 0; i < config->chain.functions_count; i++)
+		ran_short |= counts_over_workers(&config->chain.functions[i]);
+	return !ran_short;
+}
+
 uint64_t collect_fingerprint(
 	const struct pipeline_result *result, const struct pipeline_config *config)
 {

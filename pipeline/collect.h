@@ -26,7 +26,13 @@ void collect_add_conntrack(struct conntrack_stats *sum, const struct conntrack_s
 void collect_add_function(
 	struct chain_function_stats *sum, const struct chain_function_stats *part);
 
-/* Hash over every result that must not change between repeats under the virtual clock. */
+/* Whether results must be the same in every repeat under the virtual clock. Not when workers share
+ * what ran short, a table's room or the NAT's ports, nor what a load balancer counts: who got it
+ * depends on how far workers were apart. */
+bool collect_is_repeatable(
+	const struct pipeline_result *result, const struct pipeline_config *config);
+
+/* Hash over every result that must not change between such repeats. */
 uint64_t collect_fingerprint(
 	const struct pipeline_result *result, const struct pipeline_config *config);
 

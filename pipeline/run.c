@@ -24,6 +24,7 @@ struct variant {
 	struct collect_sample *samples; /* one per repeat */
 	uint32_t repeats;               /* done */
 	uint64_t fingerprint;           /* of the last repeat's results */
+	bool repeatable;                /* they must be the next one's as well */
 };
 
 /* Everything that lives as long as the run. What concerns the input is the same in all variants and
@@ -202,11 +203,14 @@ static enum pipeline_exit run_repeat(struct run *run, struct variant *variant)
 		return exit;
 	}
 	uint64_t fingerprint = collect_fingerprint(result, config);
+	bool repeatable = collect_is_repeatable(result, config);
 	/* When a device was lost depends on the machine, and so does which flows failed. */
-	if (variant->repeats != 0 && fingerprint != variant->fingerprint && !result->interrupted &&
+	if (variant->repeats != 0 && fingerprint != variant->fingerprint && repeatable &&
+		variant->repeatable && !result->interrupted &&
 		config->clock == PIPELINE_CLOCK_VIRTUAL && result->infer_lost[0] == '\0')
 		result->repeats_differ = true;
 	variant->fingerprint = fingerprint;
+	variant->repeatable = repeatable;
 	variant->repeats++;
 	return result->interrupted ? PIPELINE_EXIT_INTERRUPTED : PIPELINE_EXIT_OK;
 }

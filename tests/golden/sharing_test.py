@@ -147,6 +147,13 @@ class Replay(unittest.TestCase):
         # Of three workers one of which is far ahead this would not hold all that they have seen.
         self.same_for_all(*LIVELY, *CHAIN, conns=1000, counts=(3,))
 
+    def test_repeats_may_differ_where_workers_share_what_runs_short(self):
+        for what in (("--conns", 3), ("--chain", "nat:ports=1024-1060"), ("--chain", "lb:policy=round-robin"),
+                     ("--conns", 3, "--full", "evict")):
+            with self.subTest(what=what):
+                document = replay("--sharing", "mutex", "--workers", 3, "--repeat", 4, *LIVELY, *what)
+                self.assertTrue(document["books"]["balanced"])
+
     def test_waits_are_told(self):
         for name in models("replay")[1:]:
             locks = replay("--sharing", name, "--workers", 2, *LIVELY)["cost"]["locks"]
