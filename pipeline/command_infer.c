@@ -251,6 +251,15 @@ static json_t *bench_document(const struct command *command, const struct option
 	return end_document(&builder, object);
 }
 
+static bool any_measured(const struct infer_bench_result *result)
+{
+	for (uint32_t i = 0; i < result->series_count; i++) {
+		if (result->series[i].ran)
+			return true;
+	}
+	return false;
+}
+
 enum pipeline_exit command_infer_bench(struct command *command, struct options *options)
 {
 	if (options->files_count > 0)
@@ -273,6 +282,9 @@ enum pipeline_exit command_infer_bench(struct command *command, struct options *
 	if (code == PIPELINE_EXIT_OK)
 		code = command_json_write(command, options,
 			options->json != NULL ? bench_document(command, options, result) : NULL);
+	if (code == PIPELINE_EXIT_OK && !any_measured(result))
+		code = command_error(
+			command, PIPELINE_EXIT_RUN, "infer bench: no back end could be measured");
 	free(result);
 	return code;
 }

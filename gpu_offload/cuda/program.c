@@ -88,7 +88,10 @@ static int open_driver(struct cuda_device *device, int index, char text[], size_
 			version / 1000, version % 1000 / 10);
 		return -ENOTSUP;
 	}
-	if (api->device_count(&count) != CUDA_OK || index < 0 || index >= count) {
+	result = api->device_count(&count);
+	if (result != CUDA_OK)
+		return fail(device, "cuDeviceGetCount", result, -ENODEV, text, size);
+	if (index < 0 || index >= count) {
 		snprintf(text, size, "GPU: got number %d, there are %d", index, count);
 		return -ENODEV;
 	}

@@ -90,6 +90,13 @@ class Infer(unittest.TestCase):
         self.assertIsNone(document("bench", "--widths", "4-2", "--backends", "cpu", "--batch-max", 1,
                                    "--time", "1ms")["rates"])
 
+    def test_nothing_measured_is_no_success(self):
+        done = sheaf("bench", "--widths", "4-2", "--backends", "cuda", "--cuda-library", "/nowhere/libcuda.so",
+                     "--time", "1ms", "--json", "-", "-q")
+        self.assertEqual((done.returncode, done.stderr),
+                         (3, "sheaf: infer bench: no back end could be measured\n"))
+        self.assertFalse(any(series["ran"] for series in json.loads(done.stdout)["backends"]))
+
     def test_gpu_that_is_lost_ends_a_measurement(self):
         for what in (("verify", "--records", 1000), ("bench", "--time", "1ms", "--batch-max", 4)):
             done = sheaf(*what, "--widths", "16-8-4", "--cuda-library", MOCK,
