@@ -202,8 +202,8 @@ static void growing_finds_everything_while_it_doubles(void **state)
 	teardown(&fixture);
 }
 
-/* When all pairs are in, the load is what it was made for, not half of it behind a doubling that the
- * last pairs caused: whatever their number. */
+/* When all pairs are in, the load is what it was made for, whatever their number, and not half of
+ * it behind a doubling that the last pairs caused. */
 static void growing_does_not_double_for_its_last_pairs(void **state)
 {
 	static const double loads[] = { 0, 0.5, 0.7, 0.95, 1 };
