@@ -144,7 +144,7 @@ def runs_of(node, stem):
     return runs
 
 
-STAGES = ("source", "parse", "reframer", "conntrack")
+STAGES = ("source", "parse", "reframer", "conntrack", "infer")
 
 
 def cost_of(document):
@@ -223,6 +223,7 @@ def facts_of(document):
     source = run.node("source")
     speed, overlay = run.number("speed"), run.number("overlay")
     pages = machine.flag("huge_pages")
+    tracked, infer = run.node("conntrack"), run.node("infer")
     facts = [
         ("command", run.text("command")),
         ("captures", ", ".join(source.texts("files")) or source.text("port")),
@@ -233,6 +234,11 @@ def facts_of(document):
         ("workers", run.number("workers")),
         ("packets per burst", run.number("burst")),
         ("seed", run.number("seed")),
+        ("connections between workers", run.text("sharing")),
+        ("table", tracked.text("table")),
+        ("deletion", tracked.text("deletion")),
+        ("model", infer.text("model")),
+        ("model runs on", infer.text("taken")),
         ("ablations", ", ".join(run.texts("ablations")) or "none"),
         ("CPU", machine.text("cpu")),
         ("CPUs usable", machine.number("cpus")),
@@ -246,6 +252,34 @@ def facts_of(document):
         ("message", run.text("message")),
     ]
     return [(label, str(value)) for label, value in facts if value not in (None, "")]
+
+
+def inference_of(document):
+    """What became of the flows that a model was asked about; None without inference."""
+    node = document.node("gpu_offload")
+    if not node.value:
+        return None
+    flows, packets = node.node("flows"), node.node("packets")
+    labels = list(zip(node.texts("label_names"), node.items("labels")))
+    if not all(type(count) in (int, float) and 0 <= count < NUMBER_MAX for _, count in labels):
+        raise Refused("gpu_offload.labels: expected a list of counts")
+    names = ("seen", "asked", "answered", "rejected", "expired", "failed", "stale", "steered")
+    return {
+        "flows": [(name, flows.number(name)) for name in names],
+        "packets": [(name, packets.number(name))
+                    for name in ("before_answer", "held", "marked", "dropped")],
+        "labels": [(name, count) for name, count in labels if count],
+        "answer_ns": node.node("batches").node("answer_ns").number("p99"),
+        "rows_mean": node.node("batches").number("rows_mean"),
+    }
+
+
+def locks_of(document):
+    """How workers waited for each other; None when each had connections of its own."""
+    node = document.node("cost").node("locks")
+    if not node.value:
+        return None
+    return {name: node.number(name) for name in ("taken", "contended", "waited_share")}
 
 
 def trace_of(document):
@@ -270,6 +304,8 @@ def result_of(name, document):
         "trace": trace_of(document),
         "reframer": reframer_of(document),
         "conntrack": conntrack_of(document),
+        "inference": inference_of(document),
+        "locks": locks_of(document),
         "chain": chain_of(document),
         "cost": cost_of(document),
         "counted": report_counters.rows_of([(name, document.node("cost"))]),

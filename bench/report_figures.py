@@ -21,11 +21,12 @@ SERIES = ("#3b7dd8", "#e0812b", "#2a9d76", "#c2517f", "#8b6fd1", "#9a8b2d", "#4a
 # What moves packets is grey, what sheaf is about has hues, the chain is one family.
 STAGE_COLOURS = {
     "source": "#8d99a8", "parse": "#b3bcc7", "sink": "#6f7a88", "loop": "#d0d5db",
-    "reframer": "#e0812b", "conntrack": "#2a9d76",
+    "reframer": "#e0812b", "conntrack": "#2a9d76", "infer": "#c2517f",
 }
 CHAIN_COLOURS = ("#3b5ba9", "#5478c4", "#7395d6", "#94b1e4", "#b7cdf0")
-STAGE_ORDER = {"source": 0, "parse": 1, "reframer": 2, "conntrack": 3, "sink": 5, "loop": 6}
-CHAIN_PLACE = 4
+STAGE_ORDER = {"source": 0, "parse": 1, "reframer": 2, "conntrack": 3, "infer": 4, "sink": 6,
+               "loop": 7}
+CHAIN_PLACE = 5
 NAME_MAX = 34
 
 STYLE = {

@@ -8,6 +8,10 @@ from report_figures import GRID, SERIES, STYLE, short, to_svg
 MARKERS = "osD^v<>Pxh*p"
 
 
+def shares_cpus(result, workers):
+    return bool(result["cpus"]) and workers > result["cpus"]
+
+
 def against_workers(result, label, take, low=None):
     """A line for each model; None when there is no value."""
     lines = {}
@@ -19,7 +23,7 @@ def against_workers(result, label, take, low=None):
         return None
     figure, axes = pyplot.subplots(figsize=(8.6, 4.0))
     workers = sorted({x for points in lines.values() for x, _ in points})
-    if result["cpus"] and workers[-1] > result["cpus"]:
+    if shares_cpus(result, workers[-1]):
         axes.axvline(result["cpus"] + 0.5, color=GRID, linewidth=1.2, linestyle=":")
     for index, (name, points) in enumerate(lines.items()):
         points.sort()
@@ -43,6 +47,7 @@ def millions(row):
 def draw(results):
     with pyplot.rc_context(STYLE):
         return [{
+            "shared": any(shares_cpus(result, row["workers"] or 0) for row in result["rows"]),
             "rate": against_workers(result, "million packets per second", millions, 0),
             "scaling": against_workers(result, "times the row with the fewest workers",
                                        lambda row: row["scaling"], 0),

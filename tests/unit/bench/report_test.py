@@ -168,6 +168,31 @@ class ReportTest(unittest.TestCase):
             text = self.page({"schema": "sheaf-result-1", **value})
             self.assertIn("–", text)
 
+    def test_a_replay_shows_inference_and_locks(self):
+        value = document()
+        value["cost"]["cycles_per_packet"]["infer"] = 70.0  # with the other stages, the total
+        value["cost"]["cycles_per_packet"]["total"] = 390.0
+        without = document()
+        without["cost"]["cycles_per_packet"]["total"] = 390.0
+        value["run"].update(sharing="mutex", infer={"model": "m.onnx", "taken": "cpu (AVX2)"})
+        value["cost"]["locks"] = {"taken": 4711, "contended": 12, "waited_share": 0.052}
+        value["gpu_offload"] = {
+            "flows": {"seen": 884, "asked": 884, "answered": 883, "rejected": 1, "steered": 77},
+            "packets": {"marked": 1234, "dropped": 321}, "labels": [800, 0, 83],
+            "label_names": ["web", "mail", "bulk"],
+            "batches": {"rows_mean": 6.5, "answer_ns": {"p99": 1100000}}}
+        page = self.page(value)
+        for text in ("m.onnx", "cpu (AVX2)", "mutex", "4,711", "5.2 %", "883", "1,234", "web", "bulk"):
+            self.assertIn(text, page)
+        self.assertNotIn("mail", page)
+        # A stage of the model's is a bar of its own, not time that no stage claims.
+        self.assertIn("#c2517f", page)
+        self.assertNotIn("#d0d5db", page)
+        self.assertIn("#d0d5db", self.page(without))
+        value["gpu_offload"]["labels"] = [1, "x", 2]
+        self.out.unlink()
+        self.refused(value, "gpu_offload.labels: expected a list of counts")
+
     def test_zeros_are_drawn(self):
         value = document()
         for section in ("trace", "reframer", "conntrack", "books", "cost"):
