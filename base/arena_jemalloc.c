@@ -118,6 +118,16 @@ static bool extent_merge(extent_hooks_t *, void *, size_t, void *, size_t, bool,
 	return true;
 }
 
+/* jemalloc would ask for ever larger extents, ahead of need, and each is populated at once. */
+static void ask_for_no_more_than_needed(const struct base_arena *arena)
+{
+	char name[48];
+	size_t limit = HUGE_PAGE;
+	snprintf(name, sizeof(name), "arena.%u.retain_grow_limit", arena->index);
+	/* Refused where jemalloc does not keep memory: it does not ask ahead then. */
+	(void)mallctl(name, NULL, NULL, &limit, sizeof(limit));
+}
+
 int base_arena_create(struct base_arena **out, bool try_huge)
 {
 	struct base_arena *arena = calloc(1, sizeof(*arena));
@@ -135,6 +145,7 @@ int base_arena_create(struct base_arena **out, bool try_huge)
 		free(arena);
 		return -error;
 	}
+	ask_for_no_more_than_needed(arena);
 	*out = arena;
 	return 0;
 }

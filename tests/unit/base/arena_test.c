@@ -3,6 +3,7 @@
 #include "base/compiler.h"
 #include "base/rng.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -101,6 +102,24 @@ static void mapped_memory_is_zeroed_and_goes_back_at_once(void **)
 	}
 }
 
+/* All that is mapped is populated: it must not be twice what was asked for. */
+static void no_more_is_mapped_than_size_classes_need(void **)
+{
+	struct base_arena *arena;
+	struct base_arena_stats stats;
+	assert_int_equal(base_arena_create(&arena, false), 0);
+	uint64_t asked = 0;
+	static const size_t sizes[] = { 40u << 20, 9u << 20 };
+	for (unsigned int i = 0; i < BASE_ARRAY_COUNT(sizes); i++) {
+		assert_non_null(base_arena_alloc(arena, sizes[i], 64));
+		asked += sizes[i];
+	}
+	base_arena_stats(arena, &stats);
+	if (stats.mapped_bytes > asked + asked / 4 + (16u << 20))
+		fail_msg("%" PRIu64 " bytes mapped for %" PRIu64, stats.mapped_bytes, asked);
+	base_arena_destroy(arena);
+}
+
 static void nothing_is_given_for_impossible_sizes(void **)
 {
 	struct base_arena *arena;
@@ -138,6 +157,7 @@ int main(void)
 		cmocka_unit_test(memory_is_zeroed_aligned_and_reusable),
 		cmocka_unit_test(allocations_do_not_overlap),
 		cmocka_unit_test(mapped_memory_is_zeroed_and_goes_back_at_once),
+		cmocka_unit_test(no_more_is_mapped_than_size_classes_need),
 		cmocka_unit_test(nothing_is_given_for_impossible_sizes),
 		cmocka_unit_test(arenas_come_and_go_without_end),
 	};
