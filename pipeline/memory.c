@@ -130,13 +130,19 @@ static uint64_t limits_room(const char *root)
 	return least;
 }
 
-uint64_t pipeline_memory_available(const char *root)
+uint64_t pipeline_memory_plain(const char *root)
 {
 	uint64_t free_kb = read_number(root, "proc", "meminfo", "MemAvailable:", UINT64_MAX);
 	uint64_t least = limits_room(root);
 	if (free_kb <= UINT64_MAX / 1024 && free_kb * 1024 < least)
 		least = free_kb * 1024;
-	return least == UINT64_MAX ? UINT64_MAX : least + pipeline_memory_huge_free(root);
+	return least;
+}
+
+uint64_t pipeline_memory_available(const char *root)
+{
+	uint64_t plain = pipeline_memory_plain(root);
+	return plain == UINT64_MAX ? UINT64_MAX : plain + pipeline_memory_huge_free(root);
 }
 
 /* ---- what a run needs ----------------------------------------------------------------------- */

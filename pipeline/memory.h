@@ -35,6 +35,9 @@ struct pipeline_memory_part {
  */
 uint64_t pipeline_memory_available(const char *root);
 
+/* The same without huge pages: what there is for who takes none. */
+uint64_t pipeline_memory_plain(const char *root);
+
 /* Bytes of explicit huge pages that are free and promised to nobody, over all sizes. */
 uint64_t pipeline_memory_huge_free(const char *root);
 

@@ -311,11 +311,12 @@ static uint64_t packets_most(const struct run *run, const struct pipeline_config
 static enum pipeline_exit check_memory(struct run *run)
 {
 	struct pipeline_memory_part parts[PIPELINE_MEMORY_PARTS_MAX];
-	const uint64_t available = pipeline_memory_available("");
 	for (size_t i = 0; i < run->variants_count; i++) {
 		const struct pipeline_config *config = &run->variants[i].config;
 		bool huge = !config->no_huge && pipeline_memory_huge_free("") >=
 							dpdk_bytes(run, config, HUGE_PAGE_BYTES);
+		uint64_t available =
+			huge ? pipeline_memory_available("") : pipeline_memory_plain("");
 		size_t count = run_memory_parts(parts, config, input_frame_max(&run->input, config),
 			huge ? HUGE_PAGE_BYTES : PAGE_BYTES, packets_most(run, config));
 		if (pipeline_memory_check(parts, count, available, run->result->message,

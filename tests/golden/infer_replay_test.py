@@ -205,6 +205,10 @@ class Replay(unittest.TestCase):
                          r"that wait \d+, batches \d+\), the machine has \d+ MB free: lower "
                          r"--workers, --infer held=, --infer queue=, --infer batch= or --infer "
                          r"inflight=\n\Z")
+        # Who does without huge pages cannot have theirs.
+        done = run(SHEAF, "replay", SAMPLE, "--infer", infer, "--workers", 64, "--no-huge")
+        plain = int(re.search(r"^MemAvailable: *(\d+) kB", pathlib.Path("/proc/meminfo").read_text(), re.M)[1]) >> 10
+        self.assertLess(int(re.search(r"has (\d+) MB free", done.stderr)[1]), plain + 1024)
 
     def test_the_same_everywhere(self):
         infer = f"model={TREE},depth=8,batch=32,delay=2ms,drop=9,mark=15:10"

@@ -67,6 +67,7 @@ static void what_the_machine_says(void **state)
 	put("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "3\n");
 	put("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "0\n");
 	assert_int_equal(pipeline_memory_available(root), (8 + 6) * MB);
+	assert_int_equal(pipeline_memory_plain(root), 8 * MB);
 	assert_int_equal(pipeline_memory_huge_free(root), 6 * MB);
 	put("sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "2\n");
 	assert_int_equal(pipeline_memory_huge_free(root), 2 * MB);
