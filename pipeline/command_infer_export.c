@@ -38,8 +38,8 @@ static void tell(struct command *command, const struct options *options,
 {
 	if (report->untracked != 0)
 		command_error(command, PIPELINE_EXIT_OK,
-			"%" PRIu64 " packets are of no connection: not IP, or more connections "
-			"than --conns",
+			"%" PRIu64 " packets are of no connection: not IP, none that begins one "
+			"(such as a RST), or more connections than --conns",
 			report->untracked);
 	if (options->quiet)
 		return;

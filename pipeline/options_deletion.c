@@ -52,6 +52,24 @@ static bool has_knob(const struct conntrack_deletion_ops *deletion, const char *
 	return strcmp(name, "slots") != 0 || deletion->defaults.slots != 0;
 }
 
+static int refuse_knob(
+	const struct conntrack_deletion_ops *deletion, const char *got, char *message)
+{
+	int length = snprintf(
+		message, PIPELINE_MESSAGE_SIZE, "%s: got '%s', expected", deletion->name, got);
+	const char *between = " ";
+	for (size_t i = 0; i < BASE_ARRAY_COUNT(knob_rows); i++) {
+		if (length < 0 || length >= PIPELINE_MESSAGE_SIZE)
+			break;
+		if (!has_knob(deletion, knob_rows[i].name))
+			continue;
+		length += snprintf(message + length, PIPELINE_MESSAGE_SIZE - (size_t)length, "%s%s",
+			between, knob_rows[i].name);
+		between = "|";
+	}
+	return -EINVAL;
+}
+
 int options_parse_deletion(struct options *options, void *target, const char *text, char *message)
 {
 	struct conntrack_config *config = &options->config.conntrack;
@@ -69,11 +87,8 @@ int options_parse_deletion(struct options *options, void *target, const char *te
 	while ((word = options_split(&rest, ",")) != NULL) {
 		char key[32];
 		snprintf(key, sizeof(key), "%.*s", (int)strcspn(word, "="), word);
-		if (!has_knob(deletion, key)) {
-			snprintf(message, PIPELINE_MESSAGE_SIZE, "%s: got '%s', expected %s",
-				deletion->name, key, deletion->summary);
-			return -EINVAL;
-		}
+		if (!has_knob(deletion, key))
+			return refuse_knob(deletion, key, message);
 		int error = options_rows_set_word(
 			options, knob_rows, BASE_ARRAY_COUNT(knob_rows), config, word, message);
 		if (error != 0)
