@@ -59,6 +59,17 @@ struct nat {
 	uint64_t untranslated_packets;
 };
 
+static int check_ports(const struct chain_nat_config *config, char *message)
+{
+	unsigned int ports = config->port_last - config->port_first + 1u;
+	if (ports >= config->workers)
+		return 0;
+	snprintf(message, CHAIN_MESSAGE_SIZE,
+		"nat: ports: got %u of them, expected %u or more: one for each share", ports,
+		config->workers);
+	return -EINVAL;
+}
+
 static int check_config(const struct chain_nat_config *config, char *message)
 {
 	const char *expected = NULL;
@@ -72,10 +83,8 @@ static int check_config(const struct chain_nat_config *config, char *message)
 		expected = "worker below the number of workers";
 	else if (config->shares == 0 || config->shares > config->workers - config->worker)
 		expected = "at least one share, and none beyond the number of workers";
-	else if (config->workers > config->port_last - config->port_first + 1)
-		expected = "at least one port per worker";
 	if (expected == NULL)
-		return 0;
+		return check_ports(config, message);
 	snprintf(message, CHAIN_MESSAGE_SIZE, "nat: expected %s", expected);
 	return -EINVAL;
 }
