@@ -408,6 +408,13 @@ enum base_parse_result base_parse_packet(struct base_parser *parser, struct base
 	return base_parse_packet_generic(parser, packet);
 }
 
+void base_parser_learn(struct base_parser *parser, struct base_packet *packet)
+{
+	const struct base_parse_stats stats = parser->stats;
+	(void)base_parse_packet_generic(parser, packet);
+	parser->stats = stats;
+}
+
 void base_parse_burst(struct base_parser *parser, struct base_burst *burst, bool single_runs)
 {
 	const struct fast_config config = fast_config_of(&parser->config);

@@ -87,6 +87,9 @@ void base_parser_destroy(struct base_parser *parser);
 
 enum base_parse_result base_parse_packet(struct base_parser *parser, struct base_packet *packet);
 
+/* Remember the ports of a first fragment that somebody else has handled. Counts nothing. */
+void base_parser_learn(struct base_parser *parser, struct base_packet *packet);
+
 /* Parse a whole burst, prefetching frames ahead; malformed packets get marked for compaction
  * (burst->drop_count). Fills burst->runs through base_burst_mark_runs(burst, single_runs). */
 void base_parse_burst(struct base_parser *parser, struct base_burst *burst, bool single_runs);

@@ -184,7 +184,8 @@ static bool counts_over_workers(const struct chain_function_config *function)
 bool collect_is_repeatable(
 	const struct pipeline_result *result, const struct pipeline_config *config)
 {
-	if (config->sharing == PIPELINE_SHARING_SHARD || config->workers == 1)
+	if (config->sharing == PIPELINE_SHARING_SHARD || config->workers == 1 ||
+		config->sharing == PIPELINE_SHARING_HANDOVER)
 		return true;
 	bool ran_short = result->conntrack.insert_failures != 0 || result->conntrack.evicted != 0;
 	for (uint32_t i = 0; i < result->chain_count; i++)
@@ -199,7 +200,8 @@ uint64_t collect_fingerprint(
 {
 	struct conntrack_stats conntrack = result->conntrack;
 	struct gpu_offload_stage_stats infer = result->infer;
-	if (config->sharing != PIPELINE_SHARING_SHARD) {
+	if (config->sharing != PIPELINE_SHARING_SHARD &&
+		config->sharing != PIPELINE_SHARING_HANDOVER) {
 		forget_moments(&conntrack);
 		infer.stale = infer.applied = infer.given_up = 0;
 	}
@@ -298,6 +300,8 @@ static void collect_locks(struct pipeline_cost *cost, const struct collect_sampl
 	cost->locks_contended = worst->locks.contended;
 	cost->lock_wait_s = (double)worst->locks.waited_cycles / tsc_hz;
 	cost->lock_held_back_s = (double)worst->locks.held_back_cycles / tsc_hz;
+	cost->handover_groups = worst->locks.groups;
+	cost->handover_turns = worst->locks.turns;
 	cost->lock_wait_share = 0;
 	if (worst->elapsed_sum_cycles > 0)
 		cost->lock_wait_share =

@@ -22,6 +22,7 @@ void pipeline_config_defaults(struct pipeline_config *config)
 	config->speed = 1.0;
 	config->max_gap_ns = UINT64_MAX; /* "not given": see pipeline_config_max_gap_ns */
 	config->workers = 1;
+	config->handover_ns = 10000000;
 	config->burst = 64;
 	config->repeats = 1;
 	config->seed = 1;
@@ -121,6 +122,29 @@ static int check_io(const struct pipeline_config *config, char *message)
 	return -EINVAL;
 }
 
+/* Who has a group is planned for a capture in memory, which is played once and in its own time. */
+static int check_handover(const struct pipeline_config *config, char *message)
+{
+	const char *with = NULL, *why = NULL;
+	if (config->handover_ns == 0)
+		with = "an epoch of 0", why = "at least 1us";
+	else if (config->infer.enabled)
+		with = "infer", why = "shard, mutex or spinlock: its groups would split batches";
+	else if (config->clock == PIPELINE_CLOCK_WALL)
+		with = "clock wall", why = "clock virtual: a worker's time stands while it waits";
+	else if (config->stream == PIPELINE_STREAM_ON)
+		with = "stream on", why = "captures in memory: a reader does not plan so far ahead";
+	else if (config->loops != 1)
+		with = "loop", why = "one pass: each has times of its own";
+	else if (config->overlay != 1)
+		with = "overlay", why = "one copy (see trace scale): each has times of its own";
+	if (with == NULL)
+		return 0;
+	snprintf(message, PIPELINE_MESSAGE_SIZE, "sharing: got 'handover' with %s, expected %s",
+		with, why);
+	return -EINVAL;
+}
+
 /* With a strategy by which idle connections may still be found, who finds them depends on when they
  * are removed, and that on how far workers are apart. */
 static int check_sharing(const struct pipeline_config *config, char *message)
@@ -128,6 +152,8 @@ static int check_sharing(const struct pipeline_config *config, char *message)
 	const struct conntrack_deletion_ops *deletion = config->conntrack.deletion;
 	if (config->sharing == PIPELINE_SHARING_SHARD)
 		return 0;
+	if (config->sharing == PIPELINE_SHARING_HANDOVER && check_handover(config, message) != 0)
+		return -EINVAL;
 	if (config->sharing == PIPELINE_SHARING_BUCKET_LOCK && config->infer.enabled) {
 		snprintf(message, PIPELINE_MESSAGE_SIZE,
 			"sharing: got 'bucket_lock' with infer, expected shard, mutex or spinlock: "

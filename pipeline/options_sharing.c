@@ -29,11 +29,32 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
-	{ "handover", "connections of a replay do not move between workers" },
 	{ "readers", "a replay has nobody who only reads" },
 	{ "lockfree", "states, timers and a chain's memory cannot change in one atomic step" },
 	{ "rwlock", "every packet changes its connection, its counters and its chain's memory" },
 };
+
+static const struct options_row handover_rows[] = {
+	{ "every", "T", "of capture time, after which groups change workers", OPTIONS_KIND_TIME,
+		.offset = offsetof(struct pipeline_config, handover_ns), .low = 1000,
+		.high = OPTIONS_YEAR_NS },
+};
+
+/* "handover,every=1ms" */
+static int parse_handover(struct options *options, const char *text, char *message)
+{
+	char *rest = options_keep_text(options, text, strlen(text));
+	int error = 0;
+	if (rest == NULL)
+		return options_refuse_memory(message);
+	char *word = options_split(&rest, ","); /* the name */
+	while (error == 0 && (word = options_split(&rest, ",")) != NULL)
+		error = options_rows_set_word(options, handover_rows,
+			BASE_ARRAY_COUNT(handover_rows), &options->config, word, message);
+	if (error == 0)
+		options->config.sharing = PIPELINE_SHARING_HANDOVER;
+	return error;
+}
 
 /* Of a replay: the whole path, not the table alone. */
 int options_parse_sharing(struct options *options, void *target, const char *text, char *message)
@@ -41,6 +62,8 @@ int options_parse_sharing(struct options *options, void *target, const char *tex
 	char names[NAMES_SIZE] = "";
 	const char *why = "";
 	(void)target;
+	if (strncmp(text, "handover,", 9) == 0)
+		return parse_handover(options, text, message);
 	for (size_t i = 0, used = 0; i < PIPELINE_SHARING_KINDS_COUNT; i++) {
 		const char *name = sharing_name((enum pipeline_sharing_kind)i);
 		if (strcmp(text, name) == 0) {

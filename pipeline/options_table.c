@@ -185,7 +185,9 @@ static const struct options_row run_rows[] = {
 		"how idle connections leave: a strategy of sheaf bench deletion, and "
 		"interval=T, budget=N, slots=N, hints=off behind it",
 		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_deletion },
-	{ "sharing", "NAME", "of connections between workers: shard|mutex|spinlock|bucket_lock",
+	{ "sharing", "NAME",
+		"of connections between workers: shard|mutex|spinlock|bucket_lock|"
+		"handover[,every=T]",
 		OPTIONS_KIND_CUSTOM, .commands = RUNS, .parse = options_parse_sharing,
 		.otherwise = "shard" },
 	{ "timeout", "ITEMS", "idle time until a connection ends: STATE=T,...; 0 means never",

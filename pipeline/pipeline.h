@@ -67,6 +67,7 @@ enum pipeline_sharing_kind {
 	PIPELINE_SHARING_MUTEX,
 	PIPELINE_SHARING_SPINLOCK,
 	PIPELINE_SHARING_BUCKET_LOCK,
+	PIPELINE_SHARING_HANDOVER,
 	PIPELINE_SHARING_KINDS_COUNT
 };
 
@@ -119,7 +120,8 @@ struct pipeline_config {
 	/* run */
 	uint32_t workers;
 	enum pipeline_sharing_kind sharing;
-	uint32_t burst; /* 1..BASE_BURST_MAX, default 64 */
+	uint64_t handover_ns; /* of capture time, after which groups of flows change workers */
+	uint32_t burst;       /* 1..BASE_BURST_MAX, default 64 */
 	uint32_t repeats;
 	uint64_t seed;
 	unsigned int ablations;                 /* enum pipeline_ablation */
@@ -180,6 +182,9 @@ struct pipeline_cost {
 	uint64_t locks_taken, locks_contended;
 	double lock_wait_s, lock_wait_share; /* of the workers' time */
 	double lock_held_back_s;             /* by a crowded table, for workers that were behind */
+	/* Handover only: groups that changed their worker, epochs that workers had packets in; of
+	 * the waits above, cycles include none. */
+	uint64_t handover_groups, handover_turns;
 };
 
 struct pipeline_result {

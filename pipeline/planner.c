@@ -2,6 +2,7 @@
 #include "pipeline/planner.h"
 
 #include "pipeline/filter.h"
+#include "pipeline/handover.h"
 #include "pipeline/key_set.h"
 
 #include <errno.h>
@@ -26,7 +27,8 @@ struct planner {
 static const struct chain_nat_config *nat_of(const struct pipeline_config *config)
 {
 	const struct chain_config *chain = &config->chain;
-	for (uint32_t i = 0; i < chain->functions_count && config->workers > 1; i++) {
+	bool steers = config->workers > 1 || config->sharing == PIPELINE_SHARING_HANDOVER;
+	for (uint32_t i = 0; i < chain->functions_count && steers; i++) {
 		if (chain->functions[i].kind == CHAIN_NAT)
 			return &chain->functions[i].nat;
 	}
@@ -103,6 +105,22 @@ static uint16_t steer(const struct planner *planner, const struct base_packet *p
 	return (uint16_t)(packet->hash % PIPELINE_RETA_SIZE % workers);
 }
 
+/* The same where groups change their worker; packets without a flow are of the first. */
+static void steer_group(
+	const struct planner *planner, const struct base_packet *packet, struct planner_step *step)
+{
+	const struct pipeline_config *config = planner->config;
+	if (packet->flags & BASE_PACKET_FLOW) {
+		step->first_fragment = (packet->flags & BASE_PACKET_FRAGMENT) &&
+				       !(packet->flags & BASE_PACKET_FRAGMENT_LATER);
+		if (planner->nat == NULL ||
+			chain_nat_worker(planner->nat, packet, HANDOVER_GROUPS, &step->group) != 0)
+			step->group = (uint16_t)handover_group(packet->hash);
+	}
+	step->worker = (uint16_t)handover_owner(
+		step->group, packet->time_ns / config->handover_ns, config->workers);
+}
+
 static void plan_packet(struct planner *planner, const struct traces_record *record,
 	const uint8_t *frame, struct base_packet *packet, struct planner_step *step)
 {
@@ -114,8 +132,12 @@ static void plan_packet(struct planner *planner, const struct traces_record *rec
 	packet->cap_len = record->cap_len;
 	packet->link = record->link;
 	step->time_ns = packet->time_ns;
-	step->worker = 0;
-	if (base_parse_packet(planner->parser, packet) == BASE_PARSE_FLOW)
+	step->worker = step->group = 0;
+	step->first_fragment = false;
+	bool flow = base_parse_packet(planner->parser, packet) == BASE_PARSE_FLOW;
+	if (planner->config->sharing == PIPELINE_SHARING_HANDOVER)
+		steer_group(planner, packet, step);
+	else if (flow)
 		step->worker = steer(planner, packet);
 	step->flags = filter_flags(planner->filter, packet);
 	plan->wire_bytes += record->wire_len;

@@ -39,6 +39,8 @@ struct planner_step {
 	uint64_t time_ns; /* since the first packet of the trace */
 	uint16_t flags;   /* BASE_PACKET_OPERATOR marks */
 	uint16_t worker;
+	uint16_t group;      /* handover: of steering buckets, and ... */
+	bool first_fragment; /* ... whether later ones take this packet's key */
 };
 
 struct planner;

@@ -192,6 +192,14 @@ static void print_sharing(
 	char taken[TEXT_SIZE], contended[TEXT_SIZE];
 	if (config->sharing == PIPELINE_SHARING_SHARD)
 		return;
+	if (config->sharing == PIPELINE_SHARING_HANDOVER) {
+		line(stream, "sharing",
+			"handover   %s groups of flows changed their worker, %s turns: waited "
+			"%.1f %% of the workers' time",
+			grouped(cost->handover_groups, taken),
+			grouped(cost->handover_turns, contended), 100 * cost->lock_wait_share);
+		return;
+	}
 	line(stream, "sharing",
 		"%s   %s locks taken, %s not free at once: waited %.1f %% of the workers' time",
 		sharing_name(config->sharing), grouped(cost->locks_taken, taken),

@@ -308,7 +308,8 @@ static json_t *reading(struct results_builder *builder)
 static json_t *locks(struct results_builder *builder)
 {
 	const struct pipeline_cost *cost = &builder->result->cost;
-	if (builder->config->sharing == PIPELINE_SHARING_SHARD)
+	enum pipeline_sharing_kind sharing = builder->config->sharing;
+	if (sharing == PIPELINE_SHARING_SHARD || sharing == PIPELINE_SHARING_HANDOVER)
 		return json_null();
 	json_t *object = json_object();
 	results_put_count(builder, object, "taken", cost->locks_taken);
@@ -316,6 +317,21 @@ static json_t *locks(struct results_builder *builder)
 	results_put_real(builder, object, "waited_s", cost->lock_wait_s);
 	results_put_real(builder, object, "waited_share", cost->lock_wait_share);
 	results_put_real(builder, object, "held_back_s", cost->lock_held_back_s);
+	return object;
+}
+
+/* What workers that hand groups of connections over did and waited. */
+static json_t *handover(struct results_builder *builder)
+{
+	const struct pipeline_cost *cost = &builder->result->cost;
+	if (builder->config->sharing != PIPELINE_SHARING_HANDOVER)
+		return json_null();
+	json_t *object = json_object();
+	results_put_count(builder, object, "every_ns", builder->config->handover_ns);
+	results_put_count(builder, object, "groups", cost->handover_groups);
+	results_put_count(builder, object, "turns", cost->handover_turns);
+	results_put_real(builder, object, "waited_s", cost->lock_wait_s);
+	results_put_real(builder, object, "waited_share", cost->lock_wait_share);
 	return object;
 }
 
@@ -339,6 +355,7 @@ json_t *results_cost_section(struct results_builder *builder)
 	results_put(builder, object, "pacing_late_ns", pacing(builder));
 	results_put(builder, object, "reader", reading(builder));
 	results_put(builder, object, "locks", locks(builder));
+	results_put(builder, object, "handover", handover(builder));
 	results_put_counters(builder, object, &cost->counted);
 	results_append_uncounted(builder, missing, &cost->counted);
 	if (cost->repeats <= 1)

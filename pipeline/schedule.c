@@ -11,6 +11,7 @@ struct builder {
 	struct schedule *schedule;
 	uint64_t capacity[PIPELINE_WORKERS_MAX];
 	uint64_t capacity_first; /* all packets when there is one worker */
+	uint64_t fragments_capacity;
 };
 
 static int grow(struct builder *builder, unsigned int worker)
@@ -26,6 +27,23 @@ static int grow(struct builder *builder, unsigned int worker)
 	return 0;
 }
 
+static int add_fragment(struct builder *builder, const struct planner_step *step, uint32_t record)
+{
+	struct schedule *schedule = builder->schedule;
+	if (schedule->fragments_count == builder->fragments_capacity) {
+		uint64_t capacity = 2 * builder->fragments_capacity + 64;
+		struct schedule_fragment *fragments =
+			realloc(schedule->fragments, capacity * sizeof(struct schedule_fragment));
+		if (fragments == NULL)
+			return -ENOMEM;
+		schedule->fragments = fragments;
+		builder->fragments_capacity = capacity;
+	}
+	schedule->fragments[schedule->fragments_count++] =
+		(struct schedule_fragment){ step->time_ns, record, step->worker };
+	return 0;
+}
+
 static int append(struct builder *builder, const struct planner_step *step, uint32_t record)
 {
 	struct schedule *schedule = builder->schedule;
@@ -36,8 +54,9 @@ static int append(struct builder *builder, const struct planner_step *step, uint
 			return error;
 	}
 	schedule->entries[worker][schedule->counts[worker]++] =
-		(struct schedule_entry){ step->time_ns, record, step->flags };
-	return 0;
+		(struct schedule_entry){ step->time_ns, record,
+			step->flags | (uint32_t)step->group << SCHEDULE_GROUP_SHIFT };
+	return BASE_UNLIKELY(step->first_fragment) ? add_fragment(builder, step, record) : 0;
 }
 
 static int plan(struct builder *builder, struct planner *planner, const struct traces_trace *trace,
@@ -93,5 +112,6 @@ void schedule_destroy(struct schedule *schedule)
 {
 	for (unsigned int i = 0; i < PIPELINE_WORKERS_MAX; i++)
 		free(schedule->entries[i]);
+	free(schedule->fragments);
 	memset(schedule, 0, sizeof(*schedule));
 }

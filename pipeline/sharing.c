@@ -4,6 +4,7 @@
 #include "base/cycles.h"
 #include "pipeline/collect.h"
 #include "pipeline/infer.h"
+#include "pipeline/schedule.h"
 #include "pipeline/sharing_lock.h"
 #include "pipeline/worker.h"
 
@@ -29,6 +30,9 @@ struct part {
 	struct sharing_lock lock BASE_ALIGNED(64);
 	struct state state;
 	struct sharing *sharing;
+	/* handover: what this group's next owner gets, and who had it; else NULL, unused */
+	struct order_check *order;
+	uint32_t owner;
 };
 
 struct sharing {
@@ -38,6 +42,8 @@ struct sharing {
 	char message[PIPELINE_MESSAGE_SIZE];
 	struct base_arena *arena;
 	const struct chain_nat_config *nat; /* NULL: the chain has none */
+	bool moves;                         /* handover */
+	struct handover handover;
 	uint32_t parts_count;
 	struct part parts[SHARING_GROUPS];
 	/* Every worker -> the last one, which finishes: acquire and release in sharing_finish. */
@@ -52,6 +58,7 @@ const char *sharing_name(enum pipeline_sharing_kind kind)
 		[PIPELINE_SHARING_MUTEX] = "mutex",
 		[PIPELINE_SHARING_SPINLOCK] = "spinlock",
 		[PIPELINE_SHARING_BUCKET_LOCK] = "bucket_lock",
+		[PIPELINE_SHARING_HANDOVER] = "handover",
 	};
 	return (unsigned int)kind < PIPELINE_SHARING_KINDS_COUNT ? names[kind] : "?";
 }
@@ -69,7 +76,9 @@ int sharing_create(struct sharing **out, const struct pipeline_config *config, b
 	atomic_init(&sharing->left, 0);
 	for (unsigned int i = 0; i < PIPELINE_WORKERS_MAX; i++)
 		atomic_init(&sharing->seats[i].horizon_ns, 0);
-	bool groups = config->sharing == PIPELINE_SHARING_BUCKET_LOCK;
+	sharing->moves = config->sharing == PIPELINE_SHARING_HANDOVER;
+	handover_init(&sharing->handover, config->workers);
+	bool groups = sharing->moves || config->sharing == PIPELINE_SHARING_BUCKET_LOCK;
 	sharing->parts_count = groups ? SHARING_GROUPS : 1;
 	for (uint32_t i = 0; i < config->chain.functions_count; i++) {
 		if (config->chain.functions[i].kind == CHAIN_NAT)
@@ -77,6 +86,7 @@ int sharing_create(struct sharing **out, const struct pipeline_config *config, b
 	}
 	for (uint32_t i = 0; i < sharing->parts_count; i++) {
 		sharing->parts[i].sharing = sharing;
+		sharing->parts[i].owner = handover_owner(i, 0, config->workers);
 		/* Those of glibc cannot fail with default attributes. */
 		(void)sharing_lock_init(
 			&sharing->parts[i].lock, config->sharing != PIPELINE_SHARING_MUTEX);
@@ -96,6 +106,9 @@ void sharing_destroy(struct sharing *sharing)
 		return;
 	for (uint32_t i = sharing->parts_count; i-- > 0;) { /* the first lends its tables */
 		state_release(&sharing->parts[i].state);
+		if (sharing->parts[i].order != NULL)
+			base_arena_free(sharing->arena, sharing->parts[i].order,
+				sizeof(*sharing->parts[i].order));
 		sharing_lock_free(&sharing->parts[i].lock);
 	}
 	base_arena_destroy(sharing->arena);
@@ -127,25 +140,42 @@ static uint32_t entries(const struct sharing *sharing)
 	return each < ENTRIES_LIMIT ? (uint32_t)each : ENTRIES_LIMIT;
 }
 
+static int create_order(struct sharing *sharing, struct part *part)
+{
+	part->order = base_arena_alloc(sharing->arena, sizeof(*part->order), BASE_CACHE_LINE);
+	return part->order != NULL ? 0 : -ENOMEM;
+}
+
 static int fill_part(struct sharing *sharing, uint32_t index)
 {
 	const struct pipeline_config *config = sharing->config;
 	struct part *part = &sharing->parts[index];
+	if (sharing->moves && create_order(sharing, part) != 0) {
+		snprintf(sharing->message, sizeof(sharing->message), "order check: out of memory");
+		return -ENOMEM;
+	}
+	/* By group, and in it by worker: so a port still tells the worker. */
+	uint32_t shares = sharing->moves ? 1 : config->workers;
 	const struct state_config state = {
 		.config = config,
 		.arena = sharing->arena,
 		.instance = index,
 		.entries_max = entries(sharing),
 		.tables = index == 0 ? NULL : sharing->parts[0].state.chain,
-		/* By group, and in it by worker: so a port still tells the worker. */
-		.nat_share = (uint16_t)(index * config->workers),
-		.nat_shares = (uint16_t)config->workers,
-		.nat_shares_all = (uint16_t)(sharing->parts_count * config->workers),
+		.nat_share = (uint16_t)(index * shares),
+		.nat_shares = (uint16_t)shares,
+		.nat_shares_all = (uint16_t)(sharing->parts_count * shares),
 		.on_remove = on_remove,
 		.on_remove_context = part,
 	};
 	int error = state_create_chain(&part->state, &state, sharing->message);
-	return error != 0 ? error : state_create_tracker(&part->state, &state, sharing->message);
+	if (error == 0)
+		error = state_create_tracker(&part->state, &state, sharing->message);
+	if (error == 0 && sharing->moves) {
+		part->order->tracker = part->state.tracker;
+		part->order->user_offset = part->state.order_offset;
+	}
+	return error;
 }
 
 static void fill_parts(struct sharing *sharing)
@@ -183,16 +213,19 @@ uint32_t sharing_states(const struct sharing *sharing)
 
 uint32_t sharing_state_of(const struct sharing *sharing, const struct base_packet *packet)
 {
-	const uint32_t size = PIPELINE_RETA_SIZE / SHARING_GROUPS;
+	if (sharing->moves) /* as planned, whatever this worker's parser has made of it */
+		return (uint32_t)(packet->seq >> HANDOVER_STAMP_BITS);
 	if (sharing->parts_count == 1 || (packet->flags & BASE_PACKET_FLOW) == 0)
 		return 0;
-	return packet->hash % PIPELINE_RETA_SIZE / size;
+	return handover_group(packet->hash);
 }
 
 uint32_t sharing_state_of_reply(const struct sharing *sharing, const struct base_packet *packet)
 {
 	uint32_t workers = sharing->config->workers;
 	uint16_t share;
+	if (sharing->moves)
+		return (uint32_t)(packet->seq >> HANDOVER_STAMP_BITS);
 	if (sharing->parts_count == 1 || sharing->nat == NULL ||
 		chain_nat_worker(sharing->nat, packet, (uint16_t)(workers * sharing->parts_count),
 			&share) != 0)
@@ -202,18 +235,23 @@ uint32_t sharing_state_of_reply(const struct sharing *sharing, const struct base
 
 void sharing_enter(struct worker *worker, uint32_t state)
 {
+	bool moves = worker->sharing->moves;
 	struct part *part = &worker->sharing->parts[state];
-	sharing_lock_take(&part->lock, &worker->lock_waits);
+	if (moves)
+		worker->order = part->order;
+	else
+		sharing_lock_take(&part->lock, &worker->lock_waits);
 	worker->tracker = part->state.tracker;
 	worker->order->tracker = part->state.tracker;
 	worker->chain = part->state.chain;
 	if (worker->translates)
-		chain_use_share(worker->chain, worker->index);
+		chain_use_share(worker->chain, moves ? 0 : worker->index);
 }
 
 void sharing_leave(struct worker *worker, uint32_t state)
 {
-	sharing_lock_release(&worker->sharing->parts[state].lock);
+	if (!worker->sharing->moves)
+		sharing_lock_release(&worker->sharing->parts[state].lock);
 }
 
 static uint64_t least_horizon(const struct sharing *sharing)
@@ -260,10 +298,85 @@ static unsigned int run_timers(struct worker *worker, struct part *part, uint64_
 	return removed;
 }
 
+static bool has_part(const struct worker *worker, uint32_t part)
+{
+	return handover_owner(part, worker->turn, worker->sharing->config->workers) ==
+	       worker->index;
+}
+
+static unsigned int run_own_timers(struct worker *worker, uint64_t horizon_ns, unsigned int looks)
+{
+	struct sharing *sharing = worker->sharing;
+	unsigned int removed = 0;
+	worker->looks += looks;
+	if (horizon_ns - worker->timers_ns < sharing->config->conntrack.tick_ns)
+		return 0;
+	for (uint32_t i = 0; i < sharing->parts_count; i++) {
+		if (has_part(worker, i))
+			removed += conntrack_advance(
+				sharing->parts[i].state.tracker, horizon_ns, worker->looks);
+	}
+	worker->timers_ns = horizon_ns;
+	worker->looks = 0;
+	return removed;
+}
+
+/* The later fragments may be this worker's. */
+static void learn_fragments(struct worker *worker, uint64_t until_ns)
+{
+	const struct worker_shared *shared = worker->shared;
+	const struct schedule *schedule = shared->schedule;
+	size_t count;
+	const struct traces_record *records = traces_trace_records(shared->trace, &count);
+	while (worker->fragments_at < schedule->fragments_count) {
+		const struct schedule_fragment *fragment =
+			&schedule->fragments[worker->fragments_at];
+		const struct traces_record *record = &records[fragment->record];
+		struct base_packet packet;
+		if (fragment->time_ns >= until_ns)
+			break;
+		worker->fragments_at++;
+		if (fragment->worker == worker->index)
+			continue;
+		base_packet_reset(&packet);
+		packet.data = (uint8_t *)traces_trace_bytes(shared->trace) + record->offset;
+		packet.time_ns = fragment->time_ns;
+		packet.wire_len = record->wire_len;
+		packet.cap_len = record->cap_len;
+		packet.link = record->link;
+		base_parser_learn(worker->parser, &packet); /* only reads */
+	}
+}
+
+bool sharing_take_turn(struct worker *worker, uint64_t next_ns)
+{
+	struct sharing *sharing = worker->sharing;
+	struct sharing_waits *waits = &worker->lock_waits;
+	uint64_t every_ns = sharing->config->handover_ns, turn = next_ns / every_ns;
+	handover_reach(&sharing->handover, worker->index, turn);
+	if (!handover_wait(&sharing->handover, worker->index, turn, worker->shared->stop,
+		    &waits->waited_cycles))
+		return false;
+	worker->turn = turn;
+	if (__builtin_mul_overflow(turn + 1, every_ns, &worker->turn_end_ns))
+		worker->turn_end_ns = UINT64_MAX;
+	learn_fragments(worker, turn * every_ns);
+	waits->turns++;
+	for (uint32_t i = 0; i < sharing->parts_count; i++) {
+		if (!has_part(worker, i))
+			continue;
+		waits->groups += sharing->parts[i].owner != worker->index;
+		sharing->parts[i].owner = worker->index;
+	}
+	return true;
+}
+
 unsigned int sharing_advance(struct worker *worker, uint64_t horizon_ns, unsigned int looks)
 {
 	struct sharing *sharing = worker->sharing;
 	uint64_t tick_ns = sharing->config->conntrack.tick_ns;
+	if (sharing->moves)
+		return run_own_timers(worker, horizon_ns, looks);
 	tell(worker, horizon_ns);
 	worker->looks += looks;
 	/* The others may tell theirs meanwhile: no harm, timers run a little later then. */
@@ -286,6 +399,8 @@ unsigned int sharing_advance(struct worker *worker, uint64_t horizon_ns, unsigne
 void sharing_leave_for_good(struct worker *worker)
 {
 	tell(worker, UINT64_MAX);
+	worker->order = worker->own_order;
+	handover_reach(&worker->sharing->handover, worker->index, UINT64_MAX);
 }
 
 static void finish_part(struct sharing *sharing, struct part *part, uint64_t end_ns)
@@ -307,6 +422,8 @@ static void finish_part(struct sharing *sharing, struct part *part, uint64_t end
 		collect_add_function(&worker->chain_stats[i], &function);
 	}
 	worker->books.balanced &= worker_connections_balance(&stats);
+	if (part->order != NULL)
+		worker->books.reorder_violations += part->order->violations;
 	/* The digest counts removed connections: remove them all now. */
 	(void)conntrack_purge(tracker, NULL, NULL);
 }
@@ -314,10 +431,12 @@ static void finish_part(struct sharing *sharing, struct part *part, uint64_t end
 /* By the last worker, all others have finished; worker 0 speaks for all. */
 static void finish_parts(struct sharing *sharing)
 {
-	uint64_t end_ns = UINT64_MAX; /* where an interrupted run has been seen by all */
-	for (uint32_t i = 0; i < sharing->config->workers; i++) {
-		if (sharing->seats[i].end_ns < end_ns)
-			end_ns = sharing->seats[i].end_ns;
+	/* Where an interrupted run has been seen by all; groups that moved, by their owners. */
+	uint64_t end_ns = sharing->seats[0].end_ns;
+	for (uint32_t i = 1; i < sharing->config->workers; i++) {
+		uint64_t other_ns = sharing->seats[i].end_ns;
+		if (sharing->moves ? other_ns > end_ns : other_ns < end_ns)
+			end_ns = other_ns;
 	}
 	for (uint32_t i = 0; i < sharing->parts_count; i++) {
 		const struct chain *chain = sharing->parts[i].state.chain;

@@ -12,9 +12,16 @@
  *              its own: workers wait for one another only in the same group. A burst is cut into
  *              the parts of its groups. Without inference, whose batches it would split
  *
+ *   handover   as many states and no lock: a group belongs to one worker at a time, and to another
+ *              one after each epoch of capture time (handover.h). At its end a worker releases what
+ *              the reframer holds, so that nothing of a group stays behind; packets are planned for
+ *              the workers accordingly, and carry their group. The check of order goes along with
+ *              the group, the stamps are places in the capture. First fragments are read by all
+ *              workers' parsers, since the later ones may be somebody else's
+ *
  * What stays with a worker: source, parser, reframer, sink, books, and an inference stage, whose
  * packets and rows are of its own connections. Packets are steered to workers by the hash of their
- * flow, under every model; so the order within a flow holds by itself.
+ * flow, under every model but handover; so the order within a flow holds by itself.
  *
  * Time. Workers go through capture time at their own pace. Each tells its horizon (no packet of its
  * own to come, or held, is earlier), and timers run up to the least of all horizons; lookups
@@ -26,17 +33,21 @@
  * is half full, a worker that is ahead waits for the others; not with a stream, whose rings bound
  * how far workers are apart, and not under the wall clock, which keeps them together.
  *
+ * With handover a group's timers follow its owner's horizon alone, since no one else has packets
+ * for it: everything but time is the same in every run.
+ *
  * Threads: join in the workers' set-ups, one after the other; enter to leave_for_good by the worker
  * that is passed; finish when it has left, the last one does it for all. Cost: a lock and its
- * release per burst, and per timer tick; uncontended they take no time stamp. Memory: as many
- * connections as all workers of `shard` together.
+ * release per burst, and per timer tick; uncontended they take no time stamp; handover: see there,
+ * and bursts that are cut. Memory: as many connections as all workers of `shard` together, a
+ * quarter more with groups.
  */
 #pragma once
 
+#include "pipeline/handover.h"
 #include "pipeline/pipeline.h"
 
-enum { SHARING_GROUPS = 16 };
-static_assert(PIPELINE_RETA_SIZE % SHARING_GROUPS == 0, "groups of equal size");
+enum { SHARING_GROUPS = HANDOVER_GROUPS };
 
 struct sharing;
 struct worker;
@@ -48,6 +59,7 @@ struct sharing_waits {
 	uint64_t waited_cycles; /* for those */
 	/* for workers that are behind, since a crowded table could not be cleared before */
 	uint64_t held_back_cycles;
+	uint64_t turns, groups; /* handover: epochs entered, groups taken over for them */
 };
 
 /* "shard", ...; never NULL. */
@@ -75,6 +87,10 @@ void sharing_leave(struct worker *worker, uint32_t state);
 /* The worker's horizon; timers run when they are due, `looks` entries looked at. Returns entries
  * removed. */
 unsigned int sharing_advance(struct worker *worker, uint64_t horizon_ns, unsigned int looks);
+
+/* Handover: nothing of an epoch before the one of next_ns is left with this worker. Waits for its
+ * groups in that one; worker->turn_end_ns ends it. False: stopped, it has none. */
+bool sharing_take_turn(struct worker *worker, uint64_t next_ns);
 
 /* Its last packet has passed, or it will not come: it keeps nobody's time back. */
 void sharing_leave_for_good(struct worker *worker);

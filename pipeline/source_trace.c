@@ -5,6 +5,7 @@
  * time shift; a binary heap of cursors merges them by time. Each pass of a loop is re-anchored one
  * period after the pass before.
  */
+#include "pipeline/handover.h"
 #include "pipeline/source.h"
 #include "pipeline/source_frame.h"
 
@@ -174,6 +175,21 @@ static unsigned int trace_poll(
 	return taken;
 }
 
+/* Where groups change workers a packet's stamp is its place in the capture, with its group. */
+static unsigned int handover_poll(
+	struct source *base, uint64_t limit_ns, struct base_packet **packets, unsigned int count)
+{
+	const struct source_trace *source = (struct source_trace *)base;
+	uint64_t position = source->cursors[0].position;
+	unsigned int taken = trace_poll(base, limit_ns, packets, count);
+	for (unsigned int i = 0; i < taken; i++) {
+		const struct schedule_entry *entry = &source->entries[position + i];
+		uint64_t group = entry->flags >> SCHEDULE_GROUP_SHIFT;
+		packets[i]->seq = group << HANDOVER_STAMP_BITS | entry->record;
+	}
+	return taken;
+}
+
 static void trace_give_back(
 	struct source *base, struct base_packet *const *packets, unsigned int count)
 {
@@ -189,6 +205,7 @@ static void trace_destroy(struct source *base)
 }
 
 static const struct source_ops trace_ops = { trace_poll, trace_give_back, trace_destroy };
+static const struct source_ops handover_ops = { handover_poll, trace_give_back, trace_destroy };
 
 static void start_cursors(struct source_trace *source)
 {
@@ -214,7 +231,8 @@ int source_trace_create(struct source **out, const struct pipeline_config *confi
 		calloc(1, sizeof(*source) + config->overlay * sizeof(struct cursor));
 	if (source == NULL)
 		return -ENOMEM;
-	source->source.ops = &trace_ops;
+	source->source.ops =
+		config->sharing == PIPELINE_SHARING_HANDOVER ? &handover_ops : &trace_ops;
 	source->source.end_ns = plan_end_ns(&schedule->plan, config);
 	source->schedule = schedule;
 	source->entries = schedule->entries[worker];

@@ -62,7 +62,9 @@ int stream_choose(struct stream_choice *choice, const struct pipeline_config *co
 	uint64_t need = estimate(config, files);
 	bool fits = (double)need <= (double)available * STREAM_MEMORY_PERCENT / 100;
 	choice->stream = config->stream == PIPELINE_STREAM_ON;
-	if (config->stream != PIPELINE_STREAM_AUTO) {
+	if (config->sharing == PIPELINE_SHARING_HANDOVER) {
+		snprintf(choice->why, sizeof(choice->why), "handover plays from memory");
+	} else if (config->stream != PIPELINE_STREAM_AUTO) {
 		snprintf(choice->why, sizeof(choice->why), "asked for");
 	} else if (files->once != NULL) {
 		snprintf(choice->why, sizeof(choice->why), "%.80s has no known size", files->once);

@@ -62,13 +62,14 @@ static void note_lateness(struct worker *worker, const struct base_burst *burst,
 		base_histogram_add(&worker->lateness, limit_ns - burst->packets[i]->time_ns);
 }
 
-/* Poll the source and move this worker's clock. */
-static void receive(struct worker *worker, struct base_burst *burst, uint64_t limit_ns)
+/* Poll the source for packets up to take_ns and move this worker's clock. */
+static void receive(
+	struct worker *worker, struct base_burst *burst, uint64_t limit_ns, uint64_t take_ns)
 {
 	const struct pipeline_config *config = worker->shared->config;
 	burst->drop_count = burst->run_count = 0;
 	burst->count = (uint16_t)worker->source->ops->poll(
-		worker->source, limit_ns, burst->packets, config->burst);
+		worker->source, take_ns, burst->packets, config->burst);
 	for (unsigned int i = 0; i < burst->count; i++)
 		worker->books.read_wire_bytes += burst->packets[i]->wire_len;
 	worker->books.read += burst->count;
@@ -382,12 +383,13 @@ static inline unsigned int advance(struct worker *worker, uint64_t horizon_ns, u
 	return conntrack_advance(worker->tracker, horizon_ns, looks);
 }
 
-/* One iteration. limit_ns: no packet later than this may be taken yet. Returns packets touched. */
-static unsigned int step(struct worker *worker, uint64_t limit_ns)
+/* One iteration. limit_ns: what the clock says, UINT64_MAX for the virtual one; take_ns: no packet
+ * later than this may be taken yet. Returns packets touched. */
+static inline unsigned int step(struct worker *worker, uint64_t limit_ns, uint64_t take_ns)
 {
 	struct base_burst *burst = &worker->in;
 	uint64_t start = base_cycles(), since = start;
-	receive(worker, burst, limit_ns);
+	receive(worker, burst, limit_ns, take_ns);
 	unsigned int touched = burst->count;
 	const struct source *source = worker->source;
 	if (BASE_UNLIKELY(source->starved || worker->waits.since != 0))
@@ -444,7 +446,36 @@ static void loop_virtual(struct worker *worker)
 {
 	while (!worker->source->done &&
 		!atomic_load_explicit(worker->shared->stop, memory_order_relaxed)) {
-		if (step(worker, UINT64_MAX) == 0)
+		if (step(worker, UINT64_MAX, UINT64_MAX) == 0)
+			idle(worker);
+		atomic_store_explicit(&worker->progress, worker->books.read, memory_order_relaxed);
+	}
+}
+
+static void flush_reframer(struct worker *worker)
+{
+	if (worker->reframer == NULL)
+		return;
+	reframer_flush(worker->reframer);
+	uint64_t since = base_cycles();
+	drain(worker, worker->now_ns);
+	worker->cycles.total += base_cycles() - since;
+}
+
+/* The virtual clock, epoch by epoch: before the first packet of another one this worker gives up
+ * its groups, with nothing of them left behind. */
+static void loop_handover(struct worker *worker)
+{
+	const struct schedule_entry *entries = worker->shared->schedule->entries[worker->index];
+	while (!worker->source->done &&
+		!atomic_load_explicit(worker->shared->stop, memory_order_relaxed)) {
+		uint64_t next_ns = entries[worker->books.read].time_ns;
+		if (next_ns >= worker->turn_end_ns) {
+			flush_reframer(worker);
+			if (!sharing_take_turn(worker, next_ns))
+				break;
+		}
+		if (step(worker, UINT64_MAX, worker->turn_end_ns - 1) == 0)
 			idle(worker);
 		atomic_store_explicit(&worker->progress, worker->books.read, memory_order_relaxed);
 	}
@@ -460,7 +491,7 @@ static void loop_wall(struct worker *worker)
 		uint64_t now_ns = wall_now_ns(worker);
 		if (now_ns >= last_ns)
 			break;
-		if (step(worker, now_ns) == 0)
+		if (step(worker, now_ns, now_ns) == 0)
 			idle(worker);
 		atomic_store_explicit(&worker->progress, worker->books.read, memory_order_relaxed);
 	}
@@ -482,16 +513,13 @@ void worker_loop(struct worker *worker)
 {
 	counters_begin(&worker->counters);
 	uint64_t start = base_cycles();
-	if (worker->shared->config->clock == PIPELINE_CLOCK_VIRTUAL)
+	if (worker->shared->config->sharing == PIPELINE_SHARING_HANDOVER)
+		loop_handover(worker);
+	else if (worker->shared->config->clock == PIPELINE_CLOCK_VIRTUAL)
 		loop_virtual(worker);
 	else
 		loop_wall(worker);
-	if (worker->reframer != NULL) {
-		reframer_flush(worker->reframer);
-		uint64_t since = base_cycles();
-		drain(worker, worker->now_ns);
-		worker->cycles.total += base_cycles() - since;
-	}
+	flush_reframer(worker);
 	if (worker->infer != NULL)
 		finish_infer(worker);
 	if (worker->sharing != NULL)

@@ -66,6 +66,7 @@ struct worker {
 	bool translates; /* the chain has a nat */
 	struct sink *sink;
 	struct order_check *order;
+	struct order_check *own_order; /* order is a group's when groups change workers */
 
 	struct base_burst in, out;
 	struct base_burst part;   /* of a burst: packets of one state, when several are shared */
@@ -82,6 +83,8 @@ struct worker {
 	uint64_t timers_ns, asked_ns;
 	unsigned int looks;
 	bool crowded;
+	/* handover: the epoch, where it ends, and the first of others' fragments after it */
+	uint64_t turn, turn_end_ns, fragments_at;
 	struct pipeline_books books;
 	uint64_t runs_in, runs_in_packets, flow_runs_out;
 	uint32_t last_hash_in, last_hash_out;

@@ -139,6 +139,7 @@ static int setup_order_check(struct worker *worker, uint32_t offset)
 	worker->order = base_arena_alloc(worker->arena, sizeof(*worker->order), BASE_CACHE_LINE);
 	if (worker->order == NULL)
 		return failed(worker, "order check", -ENOMEM);
+	worker->own_order = worker->order;
 	worker->order->tracker = worker->tracker;
 	worker->order->user_offset = offset;
 	return 0;
