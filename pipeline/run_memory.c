@@ -4,8 +4,12 @@
 #include "conntrack/foreign.h"
 #include "pipeline/infer.h"
 #include "pipeline/order_check.h"
+#include "pipeline/sharing.h"
 
-enum { OFFSET_BYTES = 32 }; /* what aligning a connection's parts may cost */
+enum {
+	OFFSET_BYTES = 32, /* what aligning a connection's parts may cost */
+	TCP_WINDOW_BYTES = 64,
+};
 
 uint64_t run_memory_dpdk_bytes(
 	const struct pipeline_config *config, uint64_t frame_max, uint64_t page_bytes)
@@ -42,9 +46,20 @@ static uint64_t conn_bytes(const struct pipeline_config *config)
 	bool lab = config->conntrack.table != NULL || config->conntrack.deletion != NULL;
 	uint64_t bytes = lab ? PIPELINE_MEMORY_LAB_BYTES : PIPELINE_MEMORY_CONN_BYTES;
 	bytes += ORDER_CHECK_USER_BYTES;
+	if (config->conntrack.tcp_windows != CONNTRACK_TCP_WINDOWS_OFF)
+		bytes += TCP_WINDOW_BYTES;
 	for (uint32_t i = 0; i < config->chain.functions_count; i++)
 		bytes += chain_kind_user_bytes(config->chain.functions[i].kind);
-	return bytes;
+	return bytes + bytes / 4; /* an arena's size classes lie as far apart */
+}
+
+/* Of all workers; groups of buckets have a quarter more room (sharing.c). */
+static uint64_t conns_of(const struct pipeline_config *config)
+{
+	uint64_t conns = config->conntrack.entries_max * (uint64_t)config->workers;
+	if (config->sharing == PIPELINE_SHARING_BUCKET_LOCK)
+		conns += conns / 4 + 64 * SHARING_GROUPS;
+	return conns;
 }
 
 /* What inference adds. */
@@ -81,8 +96,7 @@ size_t run_memory_parts(struct pipeline_memory_part parts[], const struct pipeli
 {
 	size_t count = 0;
 	parts[count++] = (struct pipeline_memory_part){ "connections",
-		config->conntrack.entries_max * (uint64_t)config->workers * conn_bytes(config),
-		{ "--conns", "--workers" } };
+		conns_of(config) * conn_bytes(config), { "--conns", "--workers" } };
 	parts[count++] = (struct pipeline_memory_part){ "packet buffers",
 		run_memory_dpdk_bytes(config, frame_max, page_bytes),
 		{ "--workers", config->infer.enabled && config->infer.stage.hold_ns > 0
