@@ -280,7 +280,7 @@ static void comparison_row(const char *name, const struct pipeline_config *confi
 	const struct pipeline_cost *cost = &result->cost;
 	const struct base_histogram *hold = &result->hold;
 	char p50[TEXT_SIZE] = "-", p99[TEXT_SIZE] = "-", max[TEXT_SIZE] = "-";
-	char reframer[TEXT_SIZE] = "-", spread[TEXT_SIZE] = "-";
+	char reframer[TEXT_SIZE] = "-", spread[TEXT_SIZE] = "-", infer[TEXT_SIZE] = "";
 	double chain = 0;
 	if (cost->repeats > 1)
 		snprintf(spread, sizeof(spread), "%.0f %%", 100 * cost->spread);
@@ -290,15 +290,17 @@ static void comparison_row(const char *name, const struct pipeline_config *confi
 		short_time(hold->count == 0 ? 0 : hold->max, max);
 		snprintf(reframer, sizeof(reframer), "%.1f", cost->reframer);
 	}
+	if (config->infer.enabled)
+		snprintf(infer, sizeof(infer), " %6.1f", cost->infer);
 	for (uint32_t i = 0; i < result->chain_count; i++)
 		chain += cost->chain[i];
 	double slf =
 		config->reframer_enabled
 			? results_ratio(result->reframer.packets_out, result->reframer.runs_out)
 			: results_ratio(result->runs_packets, result->runs_in);
-	fprintf(stream, "%-13s %6.2f %8s %8s %8s %7.1f %6.1f %6.1f %8s %9.1f %7.1f %6.1f %7.2f",
+	fprintf(stream, "%-13s %6.2f %8s %8s %8s %7.1f %6.1f %6.1f %8s %9.1f%s %7.1f %6.1f %7.2f",
 		name, slf, p50, p99, max, cost->total, cost->source, cost->parse, reframer,
-		cost->conntrack, chain, cost->sink, cost->packets_per_s / 1e6);
+		cost->conntrack, infer, chain, cost->sink, cost->packets_per_s / 1e6);
 	if (baseline->cost.packets_per_s > 0)
 		fprintf(stream, " %6.2f", cost->packets_per_s / baseline->cost.packets_per_s);
 	else
@@ -339,11 +341,13 @@ void pipeline_comparison_print(const char *const *names, const struct pipeline_c
 	line(stream, "memory", "%s   workers %u, burst %u, repeats %u", results[0].memory_note,
 		configs[0].workers, configs[0].burst, configs[0].repeats);
 	comparison_reader(results, count, stream);
-	fprintf(stream, "\n%-13s %6s %26s %7s %6s %6s %8s %9s %7s %6s %7s %6s\n", "", "",
-		"-------- held for --------", "cycles", "", "", "", "", "", "", "", "vs");
-	fprintf(stream, "%-13s %6s %8s %8s %8s %7s %6s %6s %8s %9s %7s %6s %7s %6s %7s  %s\n",
+	const char *infer = configs[0].infer.enabled ? "  infer" : "";
+	fprintf(stream, "\n%-13s %6s %26s %7s %6s %6s %8s %9s%*s %7s %6s %7s %6s\n", "", "",
+		"-------- held for --------", "cycles", "", "", "", "", (int)strlen(infer), "", "",
+		"", "", "vs");
+	fprintf(stream, "%-13s %6s %8s %8s %8s %7s %6s %6s %8s %9s%s %7s %6s %7s %6s %7s  %s\n",
 		"run", "SLF", "p50", "p99", "max", "/packet", "source", "parse", "reframer",
-		"conntrack", "chain", "sink", "Mpps", "first", "spread", "books");
+		"conntrack", infer, "chain", "sink", "Mpps", "first", "spread", "books");
 	for (size_t i = 0; i < count; i++)
 		comparison_row(names[i], &configs[i], &results[i], &results[0], stream);
 	fprintf(stream, "\n");

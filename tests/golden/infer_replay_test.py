@@ -378,6 +378,19 @@ class Replay(unittest.TestCase):
             self.assertEqual(document["reframer"]["reorder_violations"], 0)
             self.assertGreater(document["gpu_offload"]["packets"]["held_orphaned"], 0)
 
+    def test_comparison_has_a_column_for_inference(self):
+        for more, expected in (((), False), (("--infer", f"model={TREE},depth=10"), True)):
+            done = run(SHEAF, "compare", self.made, "--ablations", "none", "--repeat", 1, *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = done.stdout.splitlines()
+            at = next(i for i, line in enumerate(lines) if line.startswith("run "))
+            self.assertEqual("infer" in lines[at].split(), expected)
+            # Every column ends where its name does; books have no column behind them.
+            for row in lines[at + 1:at + 3]:
+                self.assertEqual(row.index("balanced"), lines[at].index("books"))
+            self.assertEqual(lines[at - 1].index("vs") + 2,
+                             lines[at].index("first") + len("first"))
+
     def test_no_output_replaces_the_model(self):
         model, csv = self.folder / "m.onnx", self.folder / "c.csv"
         model.write_bytes(TREE.read_bytes())
