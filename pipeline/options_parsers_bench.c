@@ -9,8 +9,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#define PLACES_MAX (UINT64_C(1) << 27)
-#define SAME_SHARE 5e-7 /* ranges are rounded to six digits */
+#define PLACES_MAX        (UINT64_C(1) << 27)
+#define SAME_SHARE        5e-7 /* ranges are rounded to six digits */
+#define STEP_UNLESS_GIVEN 0.1  /* of a range */
 
 /* NULL with a message. */
 static const struct conntrack_table_ops *find_table(const char *name, char *message)
@@ -112,7 +113,7 @@ struct shares {
 static int refuse_share(const struct shares *shares, const char *word)
 {
 	return options_refuse(shares->message, word,
-		"a list of numbers or ranges such as 0.5..0.9..0.1, %s to 1 each",
+		"a list of numbers or ranges such as 0.5..0.98 or 0.5..0.9..0.1, %s to 1 each",
 		shares->zero ? "0" : "0.01");
 }
 
@@ -139,7 +140,7 @@ static int add_share(const struct shares *shares, const char *word, double value
 static int add_range(const struct shares *shares, const char *word, char *rest)
 {
 	const char *ends[3] = { NULL };
-	double low, high, step;
+	double low, high, step = STEP_UNLESS_GIVEN;
 	size_t count = 0;
 	while (count < BASE_ARRAY_COUNT(ends) && rest != NULL) {
 		char *dots = strstr(rest, "..");
@@ -148,9 +149,9 @@ static int add_range(const struct shares *shares, const char *word, char *rest)
 			*dots = '\0';
 		rest = dots != NULL ? dots + 2 : NULL;
 	}
-	if (count != BASE_ARRAY_COUNT(ends) || rest != NULL ||
-		!parse_share(shares, ends[0], &low) || !parse_share(shares, ends[1], &high) ||
-		low >= high || units_parse_share(ends[2], &step) != 0 || step < 0.001)
+	if (count < 2 || rest != NULL || !parse_share(shares, ends[0], &low) ||
+		!parse_share(shares, ends[1], &high) || low >= high ||
+		(count == 3 && (units_parse_share(ends[2], &step) != 0 || step < 0.001)))
 		return refuse_share(shares, word);
 	int error = 0;
 	for (unsigned int i = 0; error == 0; i++) {

@@ -82,10 +82,13 @@ class Tables(unittest.TestCase):
         self.assertEqual(made["cells"][0]["lookup"][0]["hit_ratio"], 0.5)
 
     def test_loads_can_be_a_range(self):
-        made = document("--tables", "bucket", "--entries", 64, "--load", "0.3,0.5..0.75..0.1",
+        made = document("--tables", "bucket", "--entries", 64,
+                        "--load", "0.3,0.5..0.75..0.1,0.8..0.97",  # by 0.1 unless said
                         "--hit-ratio", "0..1..0.5", "--repeat", 1)
-        self.assertEqual([cell["load"] for cell in made["cells"]], [0.3, 0.5, 0.6, 0.7, 0.75])
-        self.assertEqual([cell["pairs"] for cell in made["cells"]], [19, 32, 38, 44, 48])
+        self.assertEqual([cell["load"] for cell in made["cells"]],
+                         [0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.97])
+        self.assertEqual([cell["pairs"] for cell in made["cells"]],
+                         [19, 32, 38, 44, 48, 51, 57, 62])
         self.assertEqual([each["hit_ratio"] for each in made["cells"][0]["lookup"]], [0, 0.5, 1])
 
     def test_the_printed_table_has_a_line_for_each(self):
